@@ -20,12 +20,14 @@ type adapters struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
 	pairs   map[string]pair // by name of the matrix
+	mixed   int             // number of adapters, see [nn.Mix]
 }
 
 // A pair changes one matrix W to W + b·a; its A is a range of rows of the A of all matrices with
 // the same input.
 type pair struct {
 	a   *ggml.Tensor // [n_in, Σ r]
+	of  *ggml.Tensor // [adapters, Σ r], 1 at the adapter of each row; nil unless adapters are mixed
 	row int64        // first row of h = a·x
 	b   *ggml.Tensor // [n_out, r]
 }
@@ -37,8 +39,8 @@ type loraData struct {
 }
 
 // fuse copies the adapters of matrices, in groups that share an input.
-func fuse(groups []nn.MatrixGroup, of nn.Adapters) (*adapters, error) {
-	f := &adapters{ctx: ggml.NewContext(), pairs: map[string]pair{}}
+func fuse(groups []nn.MatrixGroup, of nn.Adapters, mixed int) (*adapters, error) {
+	f := &adapters{ctx: ggml.NewContext(), pairs: map[string]pair{}, mixed: mixed}
 	if err := f.add(groups, of); err != nil {
 		f.close()
 		return nil, err
@@ -87,7 +89,7 @@ func (f *adapters) addGroup(matrices []nn.Matrix, of nn.Adapters) ([]loraData, e
 		typ = common(typ, s.typ)
 	}
 	var data []loraData
-	var rows []float32
+	var rows, owners []float32
 	width := matrices[0].W.Dim(0)
 	for _, s := range stacks {
 		bType := typ
@@ -98,11 +100,21 @@ func (f *adapters) addGroup(matrices []nn.Matrix, of nn.Adapters) ([]loraData, e
 		f.pairs[s.of.Name] = pair{row: int64(len(rows)) / width, b: b}
 		data = append(data, loraData{b, kernels.PackLoRA(s.bs, int(b.Dim(0)))})
 		rows = append(rows, s.as...)
+		for _, owner := range s.owners {
+			one := make([]float32, max(1, f.mixed))
+			one[owner] = 1
+			owners = append(owners, one...)
+		}
 	}
 	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(matrices[0].Name + ".a")
+	var selects *ggml.Tensor
+	if f.mixed > 0 {
+		selects = f.ctx.NewTensor(ggml.F32, int64(f.mixed), a.Dim(1)).SetName(matrices[0].Name + ".owners")
+		data = append(data, loraData{selects, owners})
+	}
 	for _, s := range stacks {
 		p := f.pairs[s.of.Name]
-		p.a = a
+		p.a, p.of = a, selects
 		f.pairs[s.of.Name] = p
 	}
 	return append(data, loraData{a, rows}), nil
@@ -113,6 +125,7 @@ func (f *adapters) addGroup(matrices []nn.Matrix, of nn.Adapters) ([]loraData, e
 type stackedPairs struct {
 	of     nn.Matrix
 	as, bs []float32
+	owners []int // of each rank
 	typ    ggml.Type
 }
 
@@ -144,6 +157,7 @@ func stack(m nn.Matrix, list []nn.LoRAPair) (stackedPairs, error) {
 			transposed[i%rank*out+i/rank] = p.Scale * x
 		}
 		s.as, s.bs = append(s.as, a...), append(s.bs, transposed...)
+		s.owners = append(s.owners, slices.Repeat([]int{p.Owner}, rank)...)
 	}
 	return s, nil
 }

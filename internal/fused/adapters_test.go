@@ -59,7 +59,7 @@ func randomInput(width, tokens int64) []float32 {
 // products returns the products of matrices and their adapters with x.
 func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32, group []string) [][]float32 {
 	t.Helper()
-	row, prepared, err := fused.Fuse(m.RepackedMatrices(), m.MatrixGroups(nil), nn.AdaptersOf(adapters))
+	row, prepared, err := fused.Fuse(m.RepackedMatrices(), m.MatrixGroups(nil), nn.AdaptersOf(adapters), 0)
 	require.NoError(t, err)
 	defer prepared.Close()
 	lowering := need.Value(nn.CPU(kernels.FastestType()))(t)
@@ -216,7 +216,7 @@ func TestAdaptersKeepTheirType(t *testing.T) {
 	other := s.Adapters[name][0]
 	p := roundedAdapters(t, model.Adapters{name: s.Adapters["blk.1.ffn_down.weight"]}, ggml.F16)[name][0]
 	types := func(pairs ...model.LoRAPair) []ggml.Type {
-		_, f, err := fused.Fuse(nil, s.Model.MatrixGroups(nil), nn.AdaptersOf(model.Adapters{name: pairs}))
+		_, f, err := fused.Fuse(nil, s.Model.MatrixGroups(nil), nn.AdaptersOf(model.Adapters{name: pairs}), 0)
 		require.NoError(t, err)
 		defer f.Close()
 		return fused.Types(f, name)

@@ -10,9 +10,10 @@ import (
 )
 
 // Fuse returns a row of [nn.Linear] for the groups with their adapters, without gradients, which uses repacked copies
-// if there are any. The row is valid until the closer is closed.
-func Fuse(p *Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.Row, io.Closer, error) {
-	a, err := fuse(groups, of)
+// if there are any. mixed is the number of adapters of which each token has one, see [nn.Mix]; 0: each has all. The row is
+// valid until the closer is closed.
+func Fuse(p *Repacked, groups []nn.MatrixGroup, of nn.Adapters, mixed int) (nn.Row, io.Closer, error) {
+	a, err := fuse(groups, of, mixed)
 	if err != nil {
 		return nn.Row{}, nil, err
 	}
@@ -156,6 +157,9 @@ func (i *input) loraPairs(matrices []nn.Matrix) []kernels.LoRAPair {
 		p := i.adapters.of(m)
 		if i.h == nil {
 			i.h = i.lowRankProduct(p.a)
+			if p.of != nil {
+				i.h = i.C.Mul(i.h, i.C.MulMat(p.of, i.Owners(i.h.Dim(1))))
+			}
 		}
 		rows := i.C.View(i.h, []int64{p.b.Dim(1), i.x.T.Dim(1)}, []int64{i.h.Stride(1)}, p.row*i.h.Stride(0))
 		pairs = append(pairs, kernels.LoRAPair{B: p.b, H: rows, HType: p.a.Type()})

@@ -22,7 +22,7 @@ func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 	lowRank := make([]*ggml.Tensor, len(adapters)) // s·A_id·x
 	for i, p := range adapters {
 		dropped, _ := t.Dropout.dropID(t, x, p)
-		lowRank[i] = c.Scale(MatMulID.Build(t, ExpertOperands{p.A, dropped.T, ids}), p.Scale)
+		lowRank[i] = t.owned(c.Scale(MatMulID.Build(t, ExpertOperands{p.A, dropped.T, ids}), p.Scale), p)
 		y.T = c.Add(y.T, MatMulID.Build(t, ExpertOperands{p.B, lowRank[i], ids}))
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}

@@ -38,6 +38,7 @@ type Feed struct {
 	Tokens    []int32
 	Positions []int32   // of each token in its sequence or sample
 	Pooled    []float32 // hidden states of texts, in a graph that begins with them
+	Owners    []int     // the adapter of each token, in a graph of mixed adapters
 	// Where rows hold several samples, or windows look both ways:
 	Starts []int32 // the index in its row of the first token of each token's sample
 	// In training:

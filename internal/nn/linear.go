@@ -10,6 +10,7 @@ type LoRAPair struct {
 	A, B  *ggml.Tensor
 	Scale float32
 	Type  ggml.Type
+	Owner int // the adapter that it is of, see [Mix]
 }
 
 // Adapters are the pairs of all adapters in use, by the name of the matrix.
@@ -24,7 +25,12 @@ func AdaptersOf[P ~struct {
 	list := Adapters{}
 	for name, pairs := range adapters {
 		for _, p := range pairs {
-			list[name] = append(list[name], LoRAPair(p))
+			q := struct {
+				A, B  *ggml.Tensor
+				Scale float32
+				Type  ggml.Type
+			}(p)
+			list[name] = append(list[name], LoRAPair{A: q.A, B: q.B, Scale: q.Scale, Type: q.Type})
 		}
 	}
 	return list
@@ -87,7 +93,7 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 	for i, p := range adapters {
 		dropped, _ := t.Dropout.drop(t, x, p)
 		// The factor goes to the low-rank result, which B and its gradient share.
-		lowRank[i] = &Value{T: t.C.Scale(t.matMul(true, Product{W: p.A, X: dropped.T}), p.Scale)}
+		lowRank[i] = &Value{T: t.owned(t.C.Scale(t.matMul(true, Product{W: p.A, X: dropped.T}), p.Scale), p)}
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
 	y.T = m.Finish(t.C, t.addProducts(x, m, adapters, lowRank))
@@ -203,7 +209,7 @@ func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix) *Value {
 
 func (t *Tape) embedLoRA(x *Value, tokens *ggml.Tensor, p LoRAPair) *Value {
 	c := t.C
-	h := c.Scale(c.GetRows(p.A, tokens), p.Scale)
+	h := t.owned(c.Scale(c.GetRows(p.A, tokens), p.Scale), p)
 	sum := &Value{T: c.Add(x.T, t.matMul(true, Product{W: p.B, X: h})), needsGrad: x.needsGrad || t.Trains(p.A) || t.Trains(p.B)}
 	t.record(sum, func(dy *ggml.Tensor) {
 		t.flow(x, func() *ggml.Tensor { return dy })

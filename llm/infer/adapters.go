@@ -11,8 +11,7 @@ import (
 )
 
 // Adapters are adapters that sequences of a session can have instead of the session's own. Sequences with different ones
-// share the session's memory, and a step computes those with equal ones in a pass. They are used by one goroutine, the
-// session's.
+// share the session's memory, and the passes of steps ([Session.Step]). They are used by one goroutine, the session's.
 type Adapters struct {
 	session  *Session
 	lowering *lowering
@@ -33,12 +32,13 @@ func (s *Session) NewAdapters(of model.Adapters) (*Adapters, error) {
 	if err := s.d.m.CheckEngine(s.d.engine, of); err != nil {
 		return nil, err
 	}
-	l, err := newLowering(s.d.m, s.d.engine, nn.AdaptersOf(of))
+	l, err := newLowering(s.d.m, s.d.engine, nn.AdaptersOf(of), 0)
 	if err != nil {
 		return nil, err
 	}
 	a := &Adapters{session: s, lowering: l}
 	s.adapters = append(s.adapters, a)
+	s.closeMixture() // it lacks them
 	return a, nil
 }
 
@@ -60,6 +60,7 @@ func (a *Adapters) Close() error {
 		return errors.New("an open sequence has the adapters; close it, or give it others")
 	}
 	s.adapters = slices.Delete(s.adapters, i, i+1)
+	s.closeMixture()
 	s.d.forget(a.lowering)
 	a.lowering.close()
 	return nil

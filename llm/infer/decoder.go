@@ -96,7 +96,7 @@ func (d *decoder) open(o SessionOptions) error {
 	if err := d.m.CheckEngine(d.engine, o.Adapters); err != nil {
 		return err
 	}
-	if d.lowering, err = newLowering(d.m, d.engine, nn.AdaptersOf(o.Adapters)); err != nil {
+	if d.lowering, err = newLowering(d.m, d.engine, nn.AdaptersOf(o.Adapters), 0); err != nil {
 		return err
 	}
 	if d.states, err = newStates(d.m.Architecture(), o.states(), d.engine.Layout()); err != nil {
@@ -177,7 +177,7 @@ func (d *decoder) extend(ctx context.Context, l *lowering, slot, start int, toke
 		if all {
 			part, logits = logits[:len(chunk)*d.m.Config().Vocab], logits[len(chunk)*d.m.Config().Vocab:]
 		}
-		if err := d.pass(ctx, l, slot, []int{pos}, chunk, out, part); err != nil {
+		if err := d.pass(ctx, passLowering{of: l}, slot, []int{pos}, chunk, out, part); err != nil {
 			return err
 		}
 		pos += len(chunk)
@@ -217,16 +217,18 @@ func (d *decoder) check(start int, tokens []int32) error {
 }
 
 // pass computes equally many tokens in each slot from first on, after the first starts[i]
-// tokens there, and writes the output. A nil lowering is the session's own.
-func (d *decoder) pass(ctx context.Context, l *lowering, first int, starts []int, tokens []int32, out output, dst []float32) error {
-	shape := graphShape{lowering: l, first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
+// tokens there, and writes the output.
+func (d *decoder) pass(ctx context.Context, l passLowering, first int, starts []int, tokens []int32, out output, dst []float32) error {
+	shape := graphShape{lowering: l.of, first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
 	shape.attended = d.states.attended(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {
 		if err := d.states.prepare(first+i, start+shape.tokens, shape.attended); err != nil {
 			return err
 		}
 	}
-	if err := d.compute(ctx, shape, d.feed(tokens, starts), dst); err != nil {
+	f := d.feed(tokens, starts)
+	f.Owners = l.owners
+	if err := d.compute(ctx, shape, f, dst); err != nil {
 		return err
 	}
 	for i, start := range starts {

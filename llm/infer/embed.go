@@ -197,7 +197,7 @@ func (s *Session) embed(ctx context.Context, slot int, texts []*pooledText) erro
 			}
 		}
 		states := make([]float32, len(tokens)*embd)
-		if err := s.d.pass(ctx, nil, slot, slices.Repeat([]int{at}, len(texts)), tokens, hiddenStates, states); err != nil {
+		if err := s.d.pass(ctx, passLowering{}, slot, slices.Repeat([]int{at}, len(texts)), tokens, hiddenStates, states); err != nil {
 			return err
 		}
 		for i, t := range texts {

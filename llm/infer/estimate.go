@@ -25,7 +25,7 @@ func AddEstimate(to *estimate.Memory, m *model.Model, o SessionOptions) error {
 	}
 	d.ownEngine = true
 	defer d.close()
-	if d.lowering, err = newLowering(m, d.engine, nn.AdaptersOf(o.Adapters)); err != nil {
+	if d.lowering, err = newLowering(m, d.engine, nn.AdaptersOf(o.Adapters), 0); err != nil {
 		return err
 	}
 	to.Part(SessionsPart)

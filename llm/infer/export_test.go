@@ -13,3 +13,11 @@ func (s *Session) UsesWeight(name string) bool {
 
 // Computed returns the number of first tokens whose states are available.
 func (q *Sequence) Computed() int { return q.computed }
+
+// Mixed returns how many adapters the passes of different ones compute; 0 if there was none.
+func (s *Session) Mixed() int {
+	if s.mixed == nil {
+		return 0
+	}
+	return len(s.mixed.of)
+}

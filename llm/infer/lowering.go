@@ -18,14 +18,15 @@ import (
 type lowering struct {
 	prefill, decode nn.Lowerings
 	adapters        nn.Adapters
+	mixed           int       // adapters of which each sequence has one, see [nn.Mix]; 0: each has all
 	fused           io.Closer // prepared products; nil if no table takes them
 }
 
-func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters) (*lowering, error) {
-	l := &lowering{adapters: adapters}
+func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters, mixed int) (*lowering, error) {
+	l := &lowering{adapters: adapters, mixed: mixed}
 	fuse := sync.OnceValues(func() (row nn.Row, err error) {
 		groups := m.MatrixGroups(func(w *arch.Weight) bool { return device.Repacks(e.Layout(), w.Layer, w.Kind) })
-		row, l.fused, err = fused.Fuse(m.RepackedMatrices(), groups, ofProducts(m, adapters))
+		row, l.fused, err = fused.Fuse(m.RepackedMatrices(), groups, ofProducts(m, adapters), mixed)
 		return row, err
 	})
 	var err error
@@ -55,7 +56,7 @@ func (l *lowering) tape(c *ggml.Context, g *ggml.Graph, tokens int) *nn.Tape {
 	if tokens == 1 {
 		of = l.decode
 	}
-	return &nn.Tape{C: c, Graph: g, Lowering: of(nn.NoLayer, ""), Layers: of, Adapters: l.adapters}
+	return &nn.Tape{C: c, Graph: g, Lowering: of(nn.NoLayer, ""), Layers: of, Adapters: l.adapters, Mixed: l.mixed}
 }
 
 func (l *lowering) close() {

@@ -174,7 +174,7 @@ func (q *Sequence) catchUp(ctx context.Context) error {
 	}
 	d, logits := q.session.d, make([]float32, q.session.vocab())
 	for chunk := range slices.Chunk(q.tokens[q.computed:], d.batch) {
-		if err := d.pass(ctx, q.lowering(), q.slot, []int{q.computed}, chunk, lastLogits, logits); err != nil {
+		if err := d.pass(ctx, passLowering{of: q.lowering()}, q.slot, []int{q.computed}, chunk, lastLogits, logits); err != nil {
 			return q.restore(err)
 		}
 		q.computed += len(chunk)

@@ -61,6 +61,7 @@ type Session struct {
 	slots    []*Sequence // nil: free
 	scratch  stepScratch
 	adapters []*Adapters // of sequences
+	mixed    *mixture    // of all adapters; nil: not needed yet
 	access   exclusive.Access
 }
 
@@ -85,6 +86,7 @@ func (s *Session) Close() error {
 	defer s.access.Release()
 	s.d.close()
 	s.closeAdapters()
+	s.closeMixture()
 	return nil
 }
 

@@ -24,9 +24,11 @@ type stepScratch struct {
 }
 
 // Step appends a token to each given sequence of the session, in any order, and writes the
-// Logits of their next tokens. Sequences with equal adapters in adjacent slots are computed in
-// one pass, which reads the weights once for all of them; sequences move to become adjacent as
-// far as there are free slots.
+// Logits of their next tokens. Sequences in adjacent slots are computed in one pass, which reads the
+// weights once for all of them; sequences move to become adjacent as far as there are free slots.
+// They may have different adapters: a pass then computes the small products of all open adapters,
+// of which the first such step makes a copy. With more than 16, sequences with equal adapters are
+// computed in a pass of their own.
 //
 // If it fails, the sequences are as after a failed [Sequence.Decode], and the contents of
 // Logits are undefined.
@@ -43,8 +45,12 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 			return err
 		}
 	}
-	for _, group := range byAdapters(next) {
-		if err := s.stepGroup(ctx, group); err != nil {
+	groups, m, err := s.groups(next)
+	if err != nil {
+		return err
+	}
+	for _, group := range groups {
+		if err := s.stepGroup(ctx, group, m); err != nil {
 			for _, n := range next {
 				err = n.Sequence.restore(err)
 			}
@@ -57,12 +63,15 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 	return nil
 }
 
-// byAdapters divides the inputs into groups with equal adapters.
-func byAdapters(next []StepInput) [][]StepInput {
+// groups divides the inputs into groups that can share passes: all if their adapters are equal or there is a mixture, which
+// is nil if none is needed.
+func (s *Session) groups(next []StepInput) (groups [][]StepInput, m *mixture, err error) {
 	if !slices.ContainsFunc(next, func(n StepInput) bool { return n.Sequence.adapters != next[0].Sequence.adapters }) {
-		return [][]StepInput{next}
+		return [][]StepInput{next}, nil, nil
 	}
-	var groups [][]StepInput
+	if m, err = s.mix(); m != nil || err != nil {
+		return [][]StepInput{next}, m, err
+	}
 	for _, n := range next {
 		i := slices.IndexFunc(groups, func(g []StepInput) bool { return g[0].Sequence.adapters == n.Sequence.adapters })
 		if i < 0 {
@@ -70,11 +79,11 @@ func byAdapters(next []StepInput) [][]StepInput {
 		}
 		groups[i] = append(groups[i], n)
 	}
-	return groups
+	return groups, nil, nil
 }
 
-// stepGroup computes the inputs of sequences with equal adapters.
-func (s *Session) stepGroup(ctx context.Context, next []StepInput) error {
+// stepGroup computes the inputs of sequences with equal adapters, or of a mixture.
+func (s *Session) stepGroup(ctx context.Context, next []StepInput, m *mixture) error {
 	s.sort(next)
 	order, err := s.arrange(next)
 	if err != nil {
@@ -82,7 +91,7 @@ func (s *Session) stepGroup(ctx context.Context, next []StepInput) error {
 	}
 	for from, to := 0, 0; from < len(order); from = to {
 		to = from + neighbours(next, order[from:])
-		if err := s.pass(ctx, next, order[from:to]); err != nil {
+		if err := s.pass(ctx, next, order[from:to], m); err != nil {
 			return err
 		}
 	}
@@ -190,18 +199,18 @@ func neighbours(next []StepInput, order []int) int {
 }
 
 // pass computes tokens of sequences in adjacent slots.
-func (s *Session) pass(ctx context.Context, next []StepInput, order []int) error {
+func (s *Session) pass(ctx context.Context, next []StepInput, order []int, m *mixture) error {
 	x := &s.scratch
 	x.starts, x.tokens = x.starts[:0], x.tokens[:0]
 	for _, i := range order {
 		x.starts, x.tokens = append(x.starts, next[i].Sequence.Len()), append(x.tokens, next[i].Token)
 	}
-	first, vocab := next[order[0]], s.vocab()
+	first, vocab, l := next[order[0]], s.vocab(), m.pass(next, order)
 	if len(order) == 1 {
-		return s.d.pass(ctx, first.Sequence.lowering(), first.Sequence.slot, x.starts, x.tokens, lastLogits, first.Logits)
+		return s.d.pass(ctx, l, first.Sequence.slot, x.starts, x.tokens, lastLogits, first.Logits)
 	}
 	x.logits = slices.Grow(x.logits[:0], len(order)*vocab)[:len(order)*vocab]
-	if err := s.d.pass(ctx, first.Sequence.lowering(), first.Sequence.slot, x.starts, x.tokens, lastLogits, x.logits); err != nil {
+	if err := s.d.pass(ctx, l, first.Sequence.slot, x.starts, x.tokens, lastLogits, x.logits); err != nil {
 		return err
 	}
 	for j, i := range order {

@@ -1,0 +1,63 @@
+package infer
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// maxMixed is the largest number of adapters in a mixture: each costs all sequences its low-rank products.
+const maxMixed = 16
+
+// A mixture computes sequences with different adapters in one pass: the products with the model's matrices once for all, the
+// small ones of the adapters for each sequence's own. It has copies of all adapters that are open.
+type mixture struct {
+	lowering *lowering
+	of       []*Adapters // nil: the session's own
+}
+
+// A passLowering computes a pass.
+type passLowering struct {
+	of     *lowering // nil: the session's own
+	owners []int     // the adapter of each sequence, in a mixture
+}
+
+// mix returns the mixture of the session's adapters, made at the first step that needs it; nil if they are too many.
+func (s *Session) mix() (*mixture, error) {
+	if s.mixed != nil || len(s.adapters) >= maxMixed {
+		return s.mixed, nil
+	}
+	m := &mixture{of: append([]*Adapters{nil}, s.adapters...)}
+	list := []nn.Adapters{s.d.lowering.adapters}
+	for _, a := range s.adapters {
+		list = append(list, a.lowering.adapters)
+	}
+	var err error
+	if m.lowering, err = newLowering(s.d.m, s.d.engine, nn.Mix(list), len(list)); err != nil {
+		return nil, err
+	}
+	s.mixed = m
+	return m, nil
+}
+
+// closeMixture frees the mixture, whose adapters are not the open ones any more.
+func (s *Session) closeMixture() {
+	if s.mixed != nil {
+		s.d.forget(s.mixed.lowering)
+		s.mixed.lowering.close()
+		s.mixed = nil
+	}
+}
+
+// pass returns the lowering of a pass over sequences: their adapters' own if these are equal, as they are without a mixture.
+func (m *mixture) pass(next []StepInput, order []int) passLowering {
+	first := next[order[0]].Sequence
+	if !slices.ContainsFunc(order, func(i int) bool { return next[i].Sequence.adapters != first.adapters }) {
+		return passLowering{of: first.lowering()}
+	}
+	owners := make([]int, len(order))
+	for j, i := range order {
+		owners[j] = slices.Index(m.of, next[i].Sequence.adapters)
+	}
+	return passLowering{m.lowering, owners}
+}
