@@ -33,7 +33,7 @@ type SchedulerOptions struct {
 // chunks, between passes and in turn (chunked prefill), so no text waits for another's long prompt.
 //
 // As many texts as the session has sequences are computed at once. Further requests wait in the order of their arrival.
-// Texts may have adapters of their own ([Scheduler.NewAdapters]); those with equal ones share a pass.
+// Texts may have adapters of their own ([Scheduler.NewAdapters]), and share passes all the same, see [infer.Session.Step].
 //
 // A finished text stays in its sequence until another one needs the room: a request that begins with the same tokens, such
 // as the next turn of a conversation or an equal system prompt, computes only the rest.
@@ -66,6 +66,7 @@ type Scheduler struct {
 	steps   stepper
 	going   []*generation // reused
 	called  bool          // since the last pass, a function of a job has been called
+	closing []closing
 }
 
 // A job is a request to a scheduler. The goroutine that computes calls its methods.
@@ -176,6 +177,7 @@ func (s *Scheduler) run() {
 	defer close(s.done)
 	for s.ctx.Err() == nil {
 		s.begin()
+		s.closeUnused()
 		if len(s.texts)+len(s.prompts) == 0 {
 			select {
 			case <-s.wake:

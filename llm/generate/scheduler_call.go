@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -108,37 +107,49 @@ func (s *Scheduler) NewAdapters(ctx context.Context, of model.Adapters) (a *infe
 	return a, err
 }
 
+// A closing is adapters that are freed once no text has them.
+type closing struct {
+	ctx  context.Context
+	a    *infer.Adapters
+	done chan error // has room for one
+}
+
 // CloseAdapters frees adapters. Texts that have them end first; texts that wait for them, and later ones, fail.
 func (s *Scheduler) CloseAdapters(ctx context.Context, a *infer.Adapters) error {
-	for {
-		inUse, err := s.closeAdapters(ctx, a)
-		if err != nil || !inUse {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(10 * time.Millisecond):
-		}
+	ctx, cancel, err := s.begins(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	done := make(chan error, 1)
+	if err := s.call(ctx, false, func(context.Context) error {
+		s.closing = append(s.closing, closing{ctx, a, done})
+		return nil
+	}); err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
-// closeAdapters closes adapters unless a text has them.
-func (s *Scheduler) closeAdapters(ctx context.Context, a *infer.Adapters) (inUse bool, err error) {
-	ctx, cancel, err := s.begins(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	defer cancel()
-	err = s.call(ctx, false, func(context.Context) error {
-		has := func(t *text) bool { return t.adapters == a }
-		if inUse = slices.ContainsFunc(s.texts, has) || slices.ContainsFunc(s.prompts, has); inUse {
-			return nil
+// closeUnused closes the adapters of closings that no text has.
+func (s *Scheduler) closeUnused() {
+	s.closing = slices.DeleteFunc(s.closing, func(c closing) bool {
+		has := func(t *text) bool { return t.adapters == c.a }
+		switch {
+		case c.ctx.Err() != nil:
+			return true
+		case slices.ContainsFunc(s.texts, has) || slices.ContainsFunc(s.prompts, has):
+			return false
 		}
-		s.kept = slices.DeleteFunc(s.kept, func(q *infer.Sequence) bool { return q.Adapters() == a && q.Close() == nil })
-		return a.Close()
+		s.kept = slices.DeleteFunc(s.kept, func(q *infer.Sequence) bool { return q.Adapters() == c.a && q.Close() == nil })
+		c.done <- c.a.Close()
+		return true
 	})
-	return inUse, err
 }
 
 // groupOf returns how many of the first texts have together at most n tokens, at least one.
