@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/grammar"
 	"github.com/goggml/ggml/llm/infer"
 )
 
@@ -76,6 +77,9 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	defer m.Close()
 	m.WarnOfBOS(log, prompts...)
 	j := &job{program: p, model: m, out: out, log: log}
+	if j.grammar, err = p.ReadGrammar(); err != nil {
+		return err
+	}
 	if texts == 1 {
 		return j.one(ctx, prompts[0])
 	}
@@ -125,11 +129,12 @@ func (p *program) predict(byDefault int) int {
 type job struct {
 	*program
 	model    *inference.Model
+	grammar  *grammar.Grammar
 	out, log io.Writer
 }
 
 func (j *job) textOptions() generate.Options {
-	return generate.Options{Limit: cli.Optional(j.predict(128)), IgnoreEOG: j.IgnoreEOS}
+	return generate.Options{Limit: cli.Optional(j.predict(128)), IgnoreEOG: j.IgnoreEOS, Grammar: j.grammar}
 }
 
 // one writes the continuation of a text as it is generated.

@@ -36,6 +36,9 @@ func Run(ctx context.Context, s Settings) error {
 		return err
 	}
 	options.Limit = s.Limit
+	if options.Grammar, err = s.ReadGrammar(); err != nil {
+		return err
+	}
 	sampler, err := s.Sampler(0)
 	if err != nil {
 		return err

@@ -1,11 +1,39 @@
 package inference
 
-import "github.com/goggml/ggml/llm/sample"
+import (
+	"fmt"
+	"os"
+
+	"github.com/goggml/ggml/llm/grammar"
+	"github.com/goggml/ggml/llm/sample"
+)
 
 // Sampling is how tokens are drawn, for kong.
 type Sampling struct {
 	Drawing
-	Seed uint64 `name:"seed" basic:"" range:"[0,)" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
+	Seed       uint64 `name:"seed" basic:"" range:"[0,)" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
+	Grammar    string `name:"grammar" aliases:"grammar-file" placeholder:"FILE" xor:"grammar" help:"File with a grammar (GBNF, as of llama.cpp) that the whole text must have." group:"Sampling"`
+	JSONSchema string `name:"json-schema" aliases:"json-schema-file" placeholder:"FILE" xor:"grammar" help:"File with a JSON schema that the whole text must have." group:"Sampling"`
+}
+
+// ReadGrammar returns the grammar of the flags; nil: any text.
+func (s *Sampling) ReadGrammar() (*grammar.Grammar, error) {
+	flag, path, parse := "--grammar", s.Grammar, func(text []byte) (*grammar.Grammar, error) { return grammar.Parse(string(text)) }
+	if s.JSONSchema != "" {
+		flag, path, parse = "--json-schema", s.JSONSchema, grammar.ParseJSONSchema
+	}
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	g, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", flag, path, err)
+	}
+	return g, nil
 }
 
 // Drawing is how likely each token is drawn, for kong.
