@@ -122,6 +122,7 @@ func TestForeignMeanings(t *testing.T) {
 		{"--dtype None", func(p *trainCommand) any { return p.ComputeType }, "auto"},
 		{"--dataset a.jsonl,b.jsonl", func(p *trainCommand) any { return p.TrainData }, []string{"a.jsonl", "b.jsonl"}},
 		{"--dataset_name a.jsonl", func(p *trainCommand) any { return p.TrainData }, []string{"a.jsonl"}},
+		{"--training-mode dpo", func(p *trainCommand) any { return p.Loss }, "dpo"},
 		{"--val_size 0.1", func(p *trainCommand) any { return p.ValidSplit }, 0.1},
 		{"--max_samples 1000", func(p *trainCommand) any { return p.MaxSamples }, 1000},
 		{"--mask-prompt", func(p *trainCommand) any { return p.TrainOn }, "last"},
@@ -147,7 +148,7 @@ func TestForeignMeanings(t *testing.T) {
 // A flag that has another meaning here, or none, is rejected under the name that the user wrote.
 func TestForeignFaults(t *testing.T) {
 	for args, want := range map[string]string{
-		"--stage dpo":                      "--stage dpo: only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; --loss dpo prefers answers; reward models and reinforcement (rm, kto, ppo) are not available",
+		"--stage dpo":                      "--stage dpo: only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; --loss dpo prefers answers; --loss kto judges single answers; reward models and reinforcement (rm, ppo) are not available",
 		"--stage":                          "--stage: its value is missing",
 		"--finetuning_type full":           "--finetuning-type full: only LoRA is available: quantised weights cannot be trained, and llama.cpp's adapter files have no room for DoRA's magnitudes",
 		"--train false":                    "--train false: this command always trains an adapter, and the model stays as it is",
