@@ -35,6 +35,7 @@ type card struct {
 	Tokens            int
 	Loss              float64
 	HeldOut           []heldOut
+	Rewards           *train.Rewards // of the last evaluation of a loss that has them
 	Prompt            string
 	Samples           []string
 	Curve             string
@@ -83,6 +84,9 @@ Trained on {{.Data}}: {{printf "%.4g" .Epochs}} epochs, {{.Tokens}} trained toke
 {{- range .HeldOut}}
 | {{cell (base .Path)}} | {{loss .Before.Loss}} | {{loss .After.Loss}} | {{percent .Before.Accuracy}} | {{percent .After.Accuracy}} |
 {{- end}}
+{{end}}
+{{- with .Rewards}}
+By the last evaluation of held-out answers, the mean reward of the chosen ones exceeds that of the others by {{printf "%.3g" .Margin}}, and {{percent .Accuracy}} are judged rightly.
 {{end}}
 {{- if .Curve}}
 ![Loss over steps]({{.Curve}})
@@ -171,6 +175,9 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 	}
 	for _, m := range t.History {
 		c.Tokens += m.Tokens
+	}
+	if n := len(t.Evaluations); n > 0 {
+		c.Rewards = t.Evaluations[n-1].Rewards
 	}
 	if r.best != nil {
 		c.Best, c.BestStep, c.BestLoss = manifest.Best, r.best.Step, r.best.Loss

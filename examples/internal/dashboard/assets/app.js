@@ -1,9 +1,16 @@
 "use strict";
 
-// The curves of a run: each draws one key of the metrics.
+// The curves of a run: each draws one key of the metrics, of the lines that have the other key "of", if any.
 const charts = [
   { title: "Loss", key: "loss", smooth: true },
   { title: "Held-out loss", key: "eval_loss" },
+  { title: "Margin of rewards", key: "rewards_margin", of: "loss", smooth: true },
+  { title: "Held-out margin of rewards", key: "rewards_margin", of: "eval_loss" },
+  { title: "Reward of chosen answers", key: "rewards_chosen", of: "loss", smooth: true },
+  { title: "Reward of rejected answers", key: "rewards_rejected", of: "loss", smooth: true },
+  { title: "Accuracy of rewards, %", key: "rewards_accuracy", of: "loss", scale: 100, smooth: true },
+  { title: "Held-out accuracy of rewards, %", key: "rewards_accuracy", of: "eval_loss", scale: 100 },
+  { title: "KL divergence from the reference, nats", key: "kl", of: "loss", smooth: true },
   { title: "Learning rate", key: "learning_rate" },
   { title: "Norm of the gradient", key: "grad_norm" },
   { title: "Tokens a second", key: "tokens_per_second" },
@@ -122,7 +129,7 @@ function table(chart, names) {
     for (const line of runs.get(name).lines) {
       if (line === null) { isBroken = true; continue; }
       const y = line[chart.key];
-      if (y === undefined) continue;
+      if (y === undefined || chart.of && line[chart.of] === undefined) continue;
       const last = steps.at(-1);
       if (isBroken && line.step > last + 1) { // a gap for unreadable lines
         steps.push(last + 1);
