@@ -9,33 +9,32 @@ enum { KERN_MIN_CHUNKS_INT = 8 }; // to give several threads work
 
 const char *kern_integer_instructions(void) { return kern_find_ukrs()->name; }
 
-int kern_grad_bits(void) { return kern_find_ukrs()->i8 != NULL ? 8 : 16; }
+bool kern_has_i8(void) { return kern_find_ukrs()->i8 != NULL; }
 
-// How both operands of a product are rounded, and multiplied.
+// How weights are rounded, and multiplied.
 struct kern_integers {
 	int64_t step;
 	void (*pack_a)(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel);
-	void (*pack_b)(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel);
 	kern_ukr ukr;
 };
 
-static struct kern_integers kern_integers(bool grad_input) {
+// Weights in 8 bits are those of gradients.
+static struct kern_integers kern_integers(bool grad_input, bool i8) {
 	const struct kern_ukrs *ukrs = kern_find_ukrs();
-	if (grad_input && ukrs->i8 != NULL) {
-		return (struct kern_integers){KERN_STEP_I8, kern_pack_a_i8, kern_pack_b_i8, ukrs->i8};
+	if (i8) {
+		return (struct kern_integers){KERN_STEP_I8, kern_pack_a_i8, ukrs->i8};
 	}
-	return (struct kern_integers){KERN_STEP_I16, grad_input ? kern_pack_a_i16 : kern_pack_a_transposed_i16, kern_pack_b_i16, ukrs->i16};
+	return (struct kern_integers){KERN_STEP_I16, grad_input ? kern_pack_a_i16 : kern_pack_a_transposed_i16, ukrs->i16};
 }
 
 static int64_t kern_blocks(int64_t depth) { return kern_ceil_div(depth, KERN_KB); }
 
-// Returns the bytes of a panel of B for the whole depth.
-static int64_t kern_columns_bytes(int64_t depth, bool grad_input) {
-	return kern_blocks(depth) * kern_panel_b_bytes(KERN_KB / kern_integers(grad_input).step);
-}
+// Returns the bytes of a panel of B for a block, and for the whole depth.
+static int64_t kern_block_bytes(bool i8) { return kern_panel_b_bytes(KERN_KB / (i8 ? KERN_STEP_I8 : KERN_STEP_I16)); }
+static int64_t kern_columns_bytes(int64_t depth, bool i8) { return kern_blocks(depth) * kern_block_bytes(i8); }
 
-int64_t kern_packed_bytes(int64_t depth, int64_t n, bool grad_input) {
-	return kern_ceil_div(n, KERN_NR) * kern_columns_bytes(depth, grad_input);
+int64_t kern_packed_bytes(int64_t depth, int64_t n, bool i8) {
+	return kern_ceil_div(n, KERN_NR) * kern_columns_bytes(depth, i8);
 }
 
 // Returns columns of X in F32, which begin at depth k0; *ld is their leading dimension.
@@ -53,25 +52,24 @@ static const float *kern_columns_f32(const struct ggml_tensor *x, int64_t matrix
 	return columns;
 }
 
-void kern_pack_columns(const struct ggml_tensor *x, int64_t matrix, int64_t n0, int64_t n1, bool grad_input, void *packed) {
-	struct kern_integers in = kern_integers(grad_input);
-	int64_t depth = x->ne[0], bytes = kern_panel_b_bytes(KERN_KB / in.step);
+void kern_pack_columns(const struct ggml_tensor *x, int64_t matrix, int64_t n0, int64_t n1, bool i8, void *packed) {
+	int64_t depth = x->ne[0], bytes = kern_block_bytes(i8);
 	char *panel = packed;
 	for (; n0 < n1; n0 += KERN_NR) {
 		for (int64_t k0 = 0; k0 < depth; k0 += KERN_KB, panel += bytes) {
 			int64_t n = kern_min(KERN_NR, n1 - n0), k = kern_min(KERN_KB, depth - k0), ld;
 			const float *from = kern_columns_f32(x, matrix, n0, n, k0, k, &ld);
-			in.pack_b(from, ld, n, k, (struct kern_panel_b *)panel);
+			(i8 ? kern_pack_b_i8 : kern_pack_b_i16)(from, ld, n, k, (struct kern_panel_b *)panel);
 		}
 	}
 }
 
-static void kern_pack(struct ggml_tensor *dst, bool grad_input, int nth) {
+static void kern_pack(struct ggml_tensor *dst, bool i8, int nth) {
 	const struct ggml_tensor *x = dst->src[0];
-	int64_t n = x->ne[1], panels = kern_ceil_div(n, KERN_NR), bytes = kern_columns_bytes(x->ne[0], grad_input);
+	int64_t n = x->ne[1], panels = kern_ceil_div(n, KERN_NR), bytes = kern_columns_bytes(x->ne[0], i8);
 	for (int64_t i; (i = kern_next_chunk(dst, panels * x->ne[2] * x->ne[3], nth)) >= 0;) {
 		int64_t matrix = i / panels, n0 = i % panels * KERN_NR;
-		kern_pack_columns(x, matrix, n0, kern_min(n, n0 + KERN_NR), grad_input, (char *)dst->data + matrix * dst->nb[1] + i % panels * bytes);
+		kern_pack_columns(x, matrix, n0, kern_min(n, n0 + KERN_NR), i8, (char *)dst->data + matrix * dst->nb[1] + i % panels * bytes);
 	}
 }
 
@@ -80,7 +78,7 @@ KERN_OP(pack_int) {
 	kern_pack(dst, false, nth);
 }
 
-KERN_OP(pack_int_grad) {
+KERN_OP(pack_i8) {
 	(void)ith, (void)userdata;
 	kern_pack(dst, true, nth);
 }
@@ -115,19 +113,19 @@ static void kern_multiply_packed(kern_ukr ukr, int64_t steps, const struct kern_
 
 // The macro-kernel: a block of depths [k0, k1).
 static void kern_multiply_block(const struct kern_product_int *p, int64_t k0, int64_t k1, bool accumulate) {
-	struct kern_integers in = kern_integers(p->grad_input);
+	struct kern_integers in = kern_integers(p->grad_input, p->i8);
 	int64_t depth = k1 - k0, steps = kern_padded_depth(depth) / in.step, m_all = p->m1 - p->m0, ld;
 	const float *tile = p->grad_input ?
 		kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, p->m0, p->m1, k0, k1, &ld) :
 		kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, k0, k1, p->m0, p->m1, &ld);
 	int64_t row = p->grad_input ? 1 : ld, lda = p->grad_input ? ld : 1; // distances of rows and depths
-	int64_t a_bytes = kern_panel_a_bytes(steps), b_bytes = kern_panel_b_bytes(KERN_KB / in.step);
+	int64_t a_bytes = kern_panel_a_bytes(steps), b_bytes = kern_block_bytes(p->i8);
 	char *a = kern_scratch(KERN_SCRATCH_FACTORS, kern_ceil_div(m_all, KERN_MR) * a_bytes);
 	for (int64_t i = 0; i < m_all; i += KERN_MR) {
 		in.pack_a(tile + i * row, ld, kern_min(KERN_MR, m_all - i), depth, (struct kern_panel_a *)(a + i / KERN_MR * a_bytes));
 	}
 	const char *b = (const char *)p->packed + k0 / KERN_KB * b_bytes;
-	for (int64_t j = p->n0; j < p->n1; j += KERN_NR, b += kern_columns_bytes(p->x->ne[0], p->grad_input)) {
+	for (int64_t j = p->n0; j < p->n1; j += KERN_NR, b += kern_columns_bytes(p->x->ne[0], p->i8)) {
 		const struct kern_panel_b *columns = (const struct kern_panel_b *)b;
 		int64_t n = kern_min(KERN_NR, p->n1 - j);
 		for (int64_t i = 0; i < m_all; i += KERN_MR) {
@@ -160,7 +158,7 @@ static int64_t kern_smaller(int64_t size, int64_t least, int64_t all, int64_t ot
 	return size;
 }
 
-static void kern_gemm_int(struct ggml_tensor *dst, bool grad_input, int nth) {
+static void kern_gemm_int(struct ggml_tensor *dst, bool grad_input, bool i8, int nth) {
 	int first = ((const struct kern_gemm_int_params *)kern_params(dst))->first;
 	int64_t m = dst->ne[0], n = dst->ne[1], matrices = dst->ne[2] * dst->ne[3], least = KERN_MR;
 	for (int i = first; grad_input && i + 2 < GGML_MAX_SRC && dst->src[i] != NULL; i += 3) {
@@ -172,14 +170,14 @@ static void kern_gemm_int(struct ggml_tensor *dst, bool grad_input, int nth) {
 	for (int64_t i; (i = kern_next_chunk(dst, m_chunks * n_chunks * matrices, nth)) >= 0;) {
 		int64_t matrix = i / n_chunks / m_chunks, m0 = i / n_chunks % m_chunks * mc, n0 = i % n_chunks * nc;
 		struct kern_product_int p = {
-			.grad_input = grad_input, .w_matrix = matrix, .x_matrix = matrix,
+			.grad_input = grad_input, .i8 = i8, .w_matrix = matrix, .x_matrix = matrix,
 			.m0 = m0, .m1 = kern_min(m, m0 + mc), .n0 = n0, .n1 = kern_min(n, n0 + nc),
 			.c = (float *)kern_matrix(dst, matrix) + n0 * m + m0, .ldc = m, .accumulate = first > 0,
 		};
 		for (int s = first; s + 2 < GGML_MAX_SRC && dst->src[s] != NULL; s += 3, p.accumulate = true) {
 			const struct ggml_tensor *packed = dst->src[s + 2];
 			p.w = dst->src[s], p.x = dst->src[s + 1];
-			p.packed = (const char *)packed->data + matrix * packed->nb[1] + n0 / KERN_NR * kern_columns_bytes(p.x->ne[0], grad_input);
+			p.packed = (const char *)packed->data + matrix * packed->nb[1] + n0 / KERN_NR * kern_columns_bytes(p.x->ne[0], i8);
 			kern_multiply_int(&p);
 		}
 	}
@@ -187,10 +185,15 @@ static void kern_gemm_int(struct ggml_tensor *dst, bool grad_input, int nth) {
 
 KERN_OP(gemm_int) {
 	(void)ith, (void)userdata;
-	kern_gemm_int(dst, false, nth);
+	kern_gemm_int(dst, false, false, nth);
 }
 
 KERN_OP(gemm_grad_input_int) {
 	(void)ith, (void)userdata;
-	kern_gemm_int(dst, true, nth);
+	kern_gemm_int(dst, true, false, nth);
+}
+
+KERN_OP(gemm_grad_input_i8) {
+	(void)ith, (void)userdata;
+	kern_gemm_int(dst, true, true, nth);
 }

@@ -16,21 +16,27 @@ const maxIntegerPairs = (ggml.MaxOperands - 1) / 3
 // An integerGEMM is GEMM or the gradient of its input in integers.
 type integerGEMM struct {
 	*gemm
-	op, pack  *ggml.NativeOp
-	gradInput bool
+	op, pack *ggml.NativeOp
+	i8       bool // in 8 bits
 }
 
 var (
 	forwardInt = &integerGEMM{
 		gemm: forward,
 		op:   &ggml.NativeOp{Name: "gemm_int", Func: unsafe.Pointer(C.kern_op_gemm_int), FLOPs: integerFLOPs(0)},
-		pack: &ggml.NativeOp{Name: "pack_int", Func: unsafe.Pointer(C.kern_op_pack_int), FLOPs: packFLOPs},
+		pack: packInt,
 	}
 	gradInputInt = &integerGEMM{
-		gemm: gradInput, gradInput: true,
+		gemm: gradInput,
 		op:   &ggml.NativeOp{Name: "gemm_grad_input_int", Func: unsafe.Pointer(C.kern_op_gemm_grad_input_int), FLOPs: integerFLOPs(1)},
-		pack: &ggml.NativeOp{Name: "pack_int_grad", Func: unsafe.Pointer(C.kern_op_pack_int_grad), FLOPs: packFLOPs},
+		pack: packInt,
 	}
+	gradInputI8 = &integerGEMM{
+		gemm: gradInput, i8: true,
+		op:   &ggml.NativeOp{Name: "gemm_grad_input_i8", Func: unsafe.Pointer(C.kern_op_gemm_grad_input_i8), FLOPs: integerFLOPs(1)},
+		pack: &ggml.NativeOp{Name: "pack_i8", Func: unsafe.Pointer(C.kern_op_pack_i8), FLOPs: packFLOPs},
+	}
+	packInt = &ggml.NativeOp{Name: "pack_int", Func: unsafe.Pointer(C.kern_op_pack_int), FLOPs: packFLOPs}
 )
 
 func packFLOPs(_ shape, x []shape) float64 { return elements(x[0]) }
@@ -54,8 +60,8 @@ func HasIntegers() bool { return IntegerInstructions() != "" }
 // them, as it limits oneDNN's.
 func IntegerInstructions() string { return C.GoString(C.kern_integer_instructions()) }
 
-// GradientBits returns the bits of the integers that [GEMMGradInputInt] multiplies: 8 with VNNI, else 16.
-func GradientBits() int { return int(C.kern_grad_bits()) }
+// HasI8 reports whether the processor multiplies 8-bit integers much faster than 16-bit ones: with VNNI.
+func HasI8() bool { return bool(C.kern_has_i8()) }
 
 // GEMMInt is [GEMM] with both operands rounded to 16-bit integers:
 //
@@ -76,22 +82,32 @@ func GEMMInt(c *ggml.Context, sum *ggml.Tensor, pairs ...Pair) *ggml.Tensor {
 	return forwardInt.build(c, sum, pairs)
 }
 
-// GEMMGradInputInt is [GEMMGradInput] with both operands rounded to integers of [GradientBits]:
+// GEMMGradInputInt is [GEMMGradInput] with both operands rounded to 16-bit integers as [GEMMInt] rounds:
 //
 //	W [k, m, p, q], dY [m, n, p, q] → sum + Σ W·dY [k, n, p, q], F32
 //
-// The sum, dY and W are as the sum, X and W of [GEMMInt], and 16 bits are rounded as there.
+// The sum, dY and W are as the sum, X and W of GEMMInt. It has no backward.
+func GEMMGradInputInt(c *ggml.Context, sum *ggml.Tensor, pairs ...Pair) *ggml.Tensor {
+	return gradInputInt.build(c, sum, pairs)
+}
+
+// GEMMGradInputI8 is [GEMMGradInputInt] in 8-bit integers:
 //
-// For 8 bits both operands of a block of the depth m are rotated by a Hadamard matrix, which spreads outliers and leaves
+//	W [k, m, p, q], dY [m, n, p, q] → sum + Σ W·dY [k, n, p, q], F32
+//
+// Both operands of a block of the depth m are rotated by a Hadamard matrix, which spreads outliers and leaves
 // the product as it is (arXiv 2404.00456), and rounded with a scale for each row and column of a block; sums of a block
 // are exact, in 32 bits. The error is about 1 % of a result for random operands. It averages out over the many elements
 // of a gradient. Blocks that would be rounded by more than 2 %, that are not finite, or too small for a scale, are
 // multiplied in F32.
 //
 // It is one op of the CPU backend for each dY and one for every three pairs, and its results do not depend on the number
-// of threads. If [HasIntegers] is false, it is composed of GEMMGradInput and Add. It has no backward.
-func GEMMGradInputInt(c *ggml.Context, sum *ggml.Tensor, pairs ...Pair) *ggml.Tensor {
-	return gradInputInt.build(c, sum, pairs)
+// of threads. If [HasI8] is false, it is GEMMGradInputInt. It has no backward.
+func GEMMGradInputI8(c *ggml.Context, sum *ggml.Tensor, pairs ...Pair) *ggml.Tensor {
+	if !HasI8() {
+		return GEMMGradInputInt(c, sum, pairs...)
+	}
+	return gradInputI8.build(c, sum, pairs)
 }
 
 func (g *integerGEMM) build(c *ggml.Context, sum *ggml.Tensor, pairs []Pair) *ggml.Tensor {
@@ -163,7 +179,7 @@ func (g *integerGEMM) multiply(c *ggml.Context, sum *ggml.Tensor, result shape, 
 // packColumns rounds the columns of x, and packs them as the op reads them: I8 [bytes, p · q].
 func (g *integerGEMM) packColumns(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp(g.pack.Name, []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor {
-		bytes := int64(C.kern_packed_bytes(C.int64_t(x.Dim(0)), C.int64_t(x.Dim(1)), C.bool(g.gradInput)))
+		bytes := int64(C.kern_packed_bytes(C.int64_t(x.Dim(0)), C.int64_t(x.Dim(1)), C.bool(g.i8)))
 		return b.Native(g.pack, nil, ggml.I8, bytes, x.Dim(2)*x.Dim(3))
 	})
 }

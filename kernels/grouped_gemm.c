@@ -14,7 +14,7 @@ enum { KERN_MC_GROUPED = 256, KERN_NC_GROUPED = 512, KERN_ROWS_GROUPED = 1024 };
 
 // How an op multiplies: least is the number of an expert's columns from which on it uses integers, 0 for never.
 struct kern_grouping {
-	bool grad_input;
+	bool grad_input, i8;
 	int64_t least;
 };
 
@@ -45,11 +45,11 @@ static void kern_compute_rows(struct ggml_tensor *dst, bool grad_input, const st
 }
 
 // Computes rows of gathered columns in integers.
-static void kern_compute_rows_int(struct ggml_tensor *dst, bool grad_input, const struct kern_chunk *rows,
+static void kern_compute_rows_int(struct ggml_tensor *dst, struct kern_grouping of, const struct kern_chunk *rows,
 		const struct ggml_tensor *gathered, const int32_t *columns, int64_t count) {
-	void *packed = kern_scratch(KERN_SCRATCH_PACKED, kern_packed_bytes(gathered->ne[0], count, grad_input));
-	kern_pack_columns(gathered, 0, 0, count, grad_input, packed);
-	struct kern_product_int p = {.grad_input = grad_input, .w = dst->src[0], .w_matrix = rows->matrix, .x = gathered, .packed = packed, .n1 = count};
+	void *packed = kern_scratch(KERN_SCRATCH_PACKED, kern_packed_bytes(gathered->ne[0], count, of.i8));
+	kern_pack_columns(gathered, 0, 0, count, of.i8, packed);
+	struct kern_product_int p = {.grad_input = of.grad_input, .i8 = of.i8, .w = dst->src[0], .w_matrix = rows->matrix, .x = gathered, .packed = packed, .n1 = count};
 	for (p.m0 = rows->m0; p.m0 < rows->m1; p.m0 = p.m1) {
 		p.m1 = kern_min(rows->m1, p.m0 + KERN_MC_INT);
 		p.ldc = p.m1 - p.m0;
@@ -68,7 +68,7 @@ static void kern_compute_columns(struct ggml_tensor *dst, struct kern_grouping o
 	gathered.data = kern_gather(x, dst->ne[1], columns, count, chunk.n1, 0, x->ne[0], KERN_SCRATCH_COLUMNS);
 	gathered.nb[2] = 0;
 	if (integers) {
-		kern_compute_rows_int(dst, grad_input, rows, &gathered, columns, count);
+		kern_compute_rows_int(dst, of, rows, &gathered, columns, count);
 		return;
 	}
 	for (chunk.m0 = rows->m0; chunk.m0 < rows->m1; chunk.m0 = chunk.m1) {
@@ -115,6 +115,11 @@ KERN_OP(grouped_gemm_int) {
 KERN_OP(grouped_gemm_grad_input_int) {
 	(void)ith, (void)userdata;
 	kern_grouped(dst, (struct kern_grouping){.grad_input = true, .least = kern_least(dst)}, nth);
+}
+
+KERN_OP(grouped_gemm_grad_input_i8) {
+	(void)ith, (void)userdata;
+	kern_grouped(dst, (struct kern_grouping){.grad_input = true, .i8 = true, .least = kern_least(dst)}, nth);
 }
 
 // dW [k, m, experts] += X·dYᵀ for the columns of each expert. The threads take chunks of its

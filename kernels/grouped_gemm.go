@@ -44,6 +44,10 @@ var (
 		op:  &ggml.NativeOp{Name: "grouped_gemm_grad_input_int", Func: unsafe.Pointer(C.kern_op_grouped_gemm_grad_input_int), FLOPs: groupedFLOPs(1)},
 		sum: 1, out: 0, floats: groupedGradInput,
 	}
+	groupedGradInputI8 = &grouped{
+		op:  &ggml.NativeOp{Name: "grouped_gemm_grad_input_i8", Func: unsafe.Pointer(C.kern_op_grouped_gemm_grad_input_i8), FLOPs: groupedFLOPs(1)},
+		sum: 1, out: 0, floats: groupedGradInput,
+	}
 )
 
 func groupedFLOPs(sum int) func(result shape, operands []shape) float64 {
@@ -92,6 +96,16 @@ func GroupedGEMMInt(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
 // If [HasIntegers] is false, it is GroupedGEMMGradInput.
 func GroupedGEMMGradInputInt(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
 	return groupedGradInputInt.build(c, "dY", w, dy, ids)
+}
+
+// GroupedGEMMGradInputI8 is [GroupedGEMMGradInputInt] in 8-bit integers, as [GEMMGradInputI8] rounds.
+//
+// If [HasI8] is false, it is GroupedGEMMGradInputInt.
+func GroupedGEMMGradInputI8(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	if !HasI8() {
+		return GroupedGEMMGradInputInt(c, w, dy, ids)
+	}
+	return groupedGradInputI8.build(c, "dY", w, dy, ids)
 }
 
 func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *ggml.Tensor {

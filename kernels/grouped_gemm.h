@@ -17,6 +17,7 @@ struct kern_grouped_int_params {
 // The same in integers, as gemm_int.h describes, for experts with enough columns.
 KERN_OP(grouped_gemm_int);
 KERN_OP(grouped_gemm_grad_input_int);
+KERN_OP(grouped_gemm_grad_input_i8);
 
 // dW [k, m, experts] += X·dYᵀ in place, for X [k, used, n] or [k, 1, n], dY [m, used, n], ids
 // [used, n].

@@ -89,10 +89,9 @@ func groupedCases() []opCase {
 					return []operand{d.Normal(k, m, experts), d.F32(depth, columns, tokens).As(typ), d.Indices(experts, used, tokens)}
 				},
 				Build: func(c *ctx, x tensors) *ggml.Tensor {
-					if g.back {
-						return kernels.GroupedGEMMGradInputInt(c, x[0], x[1], x[2])
-					}
-					return kernels.GroupedGEMMInt(c, x[0], x[1], x[2])
+					return map[string]func(c *ctx, w, x, ids *ggml.Tensor) *ggml.Tensor{
+						"gemm_int": kernels.GroupedGEMMInt, "gemm_grad_input_int": kernels.GroupedGEMMGradInputInt, "gemm_grad_input_i8": kernels.GroupedGEMMGradInputI8,
+					}[g.name](c, x[0], x[1], x[2])
 				},
 				Want: func(x refs) refmath.Tensor {
 					w := x[0]

@@ -47,7 +47,7 @@ type trainCommand struct {
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: refuse a --run-dir that already holds a run, instead of continuing it." group:"Run"`
 
 	modelFlags
-	ComputeType  string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16,int16,i8" help:"Type in which products with the weights of the model are computed, auto, f32, bf16, f16 or int16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16; int16 multiplies in 16-bit integers, which round a tenth as much as bf16, with gradients in 8 bits where the processor has VNNI, and the way forward in bf16 where that is fast (its former name, i8, works too). auto takes the fastest of f32, bf16 and f16 on the CPU, and on other devices bf16 if they support it." group:"Computing"`
+	ComputeType  string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16,int16,i8" help:"Type in which products with the weights of the model are computed, auto, f32, bf16, f16, int16 or i8: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16; int16 multiplies in 16-bit integers, which round a tenth as much as bf16; i8 multiplies gradients in 8-bit integers where the processor has VNNI, and forward in bf16 where that is fast, else in 16-bit integers. auto takes the fastest of f32, bf16 and f16 on the CPU, and on other devices bf16 if they support it." group:"Computing"`
 	CheckCompute bool     `name:"check-compute" help:"Print, instead of training, the cosine between the gradient of each matrix in --compute-type and in f32, for the next step." group:"Computing"`
 	Fit          cli.Size `name:"fit" placeholder:"SIZE" help:"Memory that the run may take on each device, such as 6GiB, or auto for four fifths of the free memory; on the CPU it is the memory of the process, including mapped weights. A step keeps --batch times --grad-acc samples; --fit chooses how many are computed at a time, at most a given --batch. It recomputes layers if that makes the run fit, and cuts samples if a single one does not fit and --ctx is not given. The choice is printed, and stays the same when the run continues; by default --fit is off." group:"Computing" basic:""`
 	NoRepack     bool     `name:"no-repack" setting:"weight copies" help:"Do not cache copies of the weights, in the compute type and transposed, in the free memory of devices. Weights are then converted for each product: slower, in less memory." group:"Computing"`
@@ -413,7 +413,7 @@ func (p *trainCommand) computeType(e *device.Engine) (ggml.Type, error) {
 		return e.ComputeType(), nil
 	}
 	t, err := ggml.I16, error(nil)
-	if p.ComputeType != integers && p.ComputeType != "i8" {
+	if p.ComputeType != integers {
 		t, err = ggml.ParseType(p.ComputeType)
 	}
 	if err == nil {

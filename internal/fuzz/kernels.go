@@ -24,10 +24,14 @@ var kernelFunctions = map[string]any{
 	"GEMMGradInputInt": func(c ggmlContext, sum *tensor, x ...*tensor) *tensor {
 		return kernels.GEMMGradInputInt(c, sum, pairs(x)...)
 	},
+	"GEMMGradInputI8": func(c ggmlContext, sum *tensor, x ...*tensor) *tensor {
+		return kernels.GEMMGradInputI8(c, sum, pairs(x)...)
+	},
 	"GroupedGEMM":                 kernels.GroupedGEMM,
 	"GroupedGEMMGradInput":        kernels.GroupedGEMMGradInput,
 	"GroupedGEMMInt":              kernels.GroupedGEMMInt,
 	"GroupedGEMMGradInputInt":     kernels.GroupedGEMMGradInputInt,
+	"GroupedGEMMGradInputI8":      kernels.GroupedGEMMGradInputI8,
 	"GroupedGEMV":                 kernels.GroupedGEMV,
 	"AccumulateGroupedGradWeight": kernels.AccumulateGroupedGradWeight,
 	"GEMMGradWeight":              kernels.GEMMGradWeight,
@@ -169,7 +173,7 @@ func productKernels(factors []ggml.Type) {
 			args = append(args, p.contiguous(floats, w.Dim(0), m, w.Dim(2), w.Dim(3)), p.contiguous(factors, m, n, w.Dim(2), w.Dim(3)))
 		}
 		return args
-	}, "GEMMGradInputInt")
+	}, "GEMMGradInputInt GEMMGradInputI8")
 	family(func(p *program) []any {
 		x := p.anyContiguous(factors)
 		return list{x, p.contiguous([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}
@@ -200,7 +204,7 @@ func groupedKernels(factors []ggml.Type) {
 	}
 	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMM GroupedGEMMInt")
 	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMV")
-	family(func(p *program) []any { return grouped(p, 1) }, "GroupedGEMMGradInput GroupedGEMMGradInputInt")
+	family(func(p *program) []any { return grouped(p, 1) }, "GroupedGEMMGradInput GroupedGEMMGradInputInt GroupedGEMMGradInputI8")
 	family(func(p *program) []any {
 		used, n, k, m, experts := p.size(3), p.size(9), p.size(9), p.size(9), p.size(4)
 		columns := used

@@ -65,7 +65,7 @@ var leftOut = map[string]string{
 	"OpenGGUFPart":        "see the programs of files",
 	"HasIntegers":         "it makes no tensor",
 	"IntegerInstructions": "it makes no tensor",
-	"GradientBits":        "it makes no tensor",
+	"HasI8":               "it makes no tensor",
 	"InitNUMA":            "it changes the process for good",
 	"LoadBackend":         "a random file is no plugin, but one that is runs",
 	"LoadBackendsFrom":    "as LoadBackend",

@@ -9,12 +9,12 @@ import (
 
 // CPU is the lowering onto [github.com/goggml/ggml/kernels]. Products with frozen
 // weights are computed in the type: F32 is exact; BF16 rounds both operands, F16 sums
-// too, and either is faster where it is the [kernels.FastestType]. I16 multiplies in
-// integers, see [integers].
+// too, and either is faster where it is the [kernels.FastestType]. I16 and I8
+// multiply in integers, see [integers].
 func CPU(compute ggml.Type) (*Lowering, error) {
 	var rows []Row
-	if compute == ggml.I16 {
-		rows, compute = integers()
+	if compute == ggml.I16 || compute == ggml.I8 {
+		rows, compute = integers(compute)
 	}
 	rows = append(rows, cpuProducts{compute}.rows()...)
 	keep := Keep.When(isOfBlocks, keepCompressed)
@@ -23,7 +23,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	case ggml.BF16:
 		keep = KeepBF16
 	default:
-		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16, f16 or i16", compute)
+		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16, f16, i16 or i8", compute)
 	}
 	l := &Lowering{Name: "cpu"}
 	return l.With(rows...).With(

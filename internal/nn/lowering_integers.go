@@ -8,15 +8,20 @@ import (
 // leastInteger is the least dimension of a matrix whose packing takes little of the time of its product.
 const leastInteger = 128
 
-// integers returns the rows that multiply frozen matrices in integers, and the compute type of all other products. On
-// processors that multiply BF16 fast, the way forward is in BF16, and only gradients are in integers.
-func integers() ([]Row, ggml.Type) {
+// integers returns the rows that multiply frozen matrices in the integers of a compute type, and the compute type of all
+// other products. I16 is 16 bits both ways. I8 is 8 bits for gradients of inputs, and forward BF16 if the processor
+// multiplies it fast, else 16 bits.
+func integers(compute ggml.Type) ([]Row, ggml.Type) {
+	back, backID := kernels.GEMMGradInputInt, kernels.GroupedGEMMGradInputInt
+	if compute == ggml.I8 {
+		back, backID = kernels.GEMMGradInputI8, kernels.GroupedGEMMGradInputI8
+	}
 	rows := []Row{MatMulGradInput.By(func(t *Tape, p Products) *ggml.Tensor {
-		return multiplyIntegers(t, p, kernels.GEMMGradInput, kernels.GEMMGradInputInt)
+		return multiplyIntegers(t, p, kernels.GEMMGradInput, back)
 	}), MatMulIDGradInput.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
-		return multiplyExperts(t, o, kernels.GroupedGEMMGradInput, kernels.GroupedGEMMGradInputInt)
+		return multiplyExperts(t, o, kernels.GroupedGEMMGradInput, backID)
 	})}
-	if kernels.FastestType() == ggml.BF16 {
+	if compute == ggml.I8 && kernels.FastestType() == ggml.BF16 {
 		return rows, ggml.BF16
 	}
 	return append(rows, MatMul.By(func(t *Tape, p Products) *ggml.Tensor {

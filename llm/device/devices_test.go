@@ -213,11 +213,15 @@ func TestMultiplier(t *testing.T) {
 	library, err := kernels.GEMMLibrary()
 	require.NoError(t, err)
 	library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
-	forward := "16-bit integers"
+	forward, back := "16-bit integers", "16-bit integers"
+	integers := fmt.Sprintf("%s, forward in %s, gradients of inputs in %s, with %s", library, forward, back, kernels.IntegerInstructions())
 	if kernels.FastestType() == ggml.BF16 {
 		forward = "bf16"
 	}
-	integers := fmt.Sprintf("%s, forward in %s, gradients of inputs in %d-bit integers, with %s", library, forward, kernels.GradientBits(), kernels.IntegerInstructions())
+	if kernels.HasI8() {
+		back = "8-bit integers"
+	}
+	bytes := fmt.Sprintf("%s, forward in %s, gradients of inputs in %s, with %s", library, forward, back, kernels.IntegerInstructions())
 	for _, c := range []struct {
 		o       device.Options
 		weights layout.Sizes
@@ -226,6 +230,7 @@ func TestMultiplier(t *testing.T) {
 	}{
 		{device.Options{}, layout.Sizes{5}, ggml.F32, library},
 		{device.Options{}, layout.Sizes{5}, ggml.I16, integers},
+		{device.Options{}, layout.Sizes{5}, ggml.I8, bytes},
 		{device.Options{OpSet: device.Stock}, layout.Sizes{5}, ggml.F32, "CPU"},
 		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 0}, ggml.F32, d.Name()},
 		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 5}, ggml.F32, d.Name() + ", on the CPU by " + library},

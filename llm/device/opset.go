@@ -45,8 +45,8 @@ var opSets = []*opSet{{
 	multiplier: func(_ *ggml.Device, t ggml.Type) (string, error) {
 		library, err := kernels.GEMMLibrary()
 		library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
-		if t == ggml.I16 {
-			library = integerMultiplier(library)
+		if isInteger(t) {
+			library = integerMultiplier(library, t)
 		}
 		return library, err
 	},
@@ -59,7 +59,7 @@ var opSets = []*opSet{{
 		return ggml.F32
 	},
 	check: func(l layout.Layout, t ggml.Type) error {
-		if t == ggml.F16 || t == ggml.I16 {
+		if t == ggml.F16 || isInteger(t) {
 			return fmt.Errorf("only the CPU has it, not %v; use f32 or bf16", l)
 		}
 		return nil
@@ -157,14 +157,14 @@ func checkKernels(_ layout.Layout, t ggml.Type) error {
 		return errors.New("it needs oneMKL, named by GOGGML_BLAS, and a processor with AVX512-FP16; leave it out")
 	case t == ggml.BF16 && !kernels.HasBF16():
 		return errors.New("it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
-	case t == ggml.I16 && !kernels.HasIntegers():
+	case isInteger(t) && !kernels.HasIntegers():
 		return errors.New("it needs a processor with AVX2; leave it out")
 	}
 	return nil
 }
 
 // Multiplier names what computes large products on each device that holds weights of a model with these sizes: devices
-// and, on the CPU, a GEMM library. For compute type I16 the CPU's name includes the type of other products and the
+// and, on the CPU, a GEMM library. For compute types I16 and I8 the CPU's name includes the type of other products and the
 // instructions that multiply integers.
 func (e *Engine) Multiplier(weights layout.Sizes, compute ggml.Type) (string, error) {
 	if err := e.CheckOpen(); err != nil {
@@ -187,13 +187,19 @@ func (e *Engine) Multiplier(weights layout.Sizes, compute ggml.Type) (string, er
 	return strings.Join(names, ", "), nil
 }
 
-// integerMultiplier names what computes products in compute type I16.
-func integerMultiplier(library string) string {
-	forward := "16-bit integers"
-	if kernels.FastestType() == ggml.BF16 {
+// isInteger reports whether a compute type multiplies in integers.
+func isInteger(t ggml.Type) bool { return t == ggml.I16 || t == ggml.I8 }
+
+// integerMultiplier names what computes products in a compute type of integers.
+func integerMultiplier(library string, t ggml.Type) string {
+	forward, back := "16-bit integers", "16-bit integers"
+	if t == ggml.I8 && kernels.FastestType() == ggml.BF16 {
 		forward = ggml.BF16.String()
 	}
-	return fmt.Sprintf("%s, forward in %s, gradients of inputs in %d-bit integers, with %s", library, forward, kernels.GradientBits(), kernels.IntegerInstructions())
+	if t == ggml.I8 && kernels.HasI8() {
+		back = "8-bit integers"
+	}
+	return fmt.Sprintf("%s, forward in %s, gradients of inputs in %s, with %s", library, forward, back, kernels.IntegerInstructions())
 }
 
 // stock returns the lowering of device i with stock ops.

@@ -66,7 +66,7 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 	x := leaves.NewTensor(ggml.F32, n, n)
 	t := &nn.Tape{C: c, Lowering: l}
 	input := nn.Cast.Build(t, x)
-	integers := compute == ggml.I16
+	integers := compute == ggml.I16 || compute == ggml.I8
 	if integers {
 		compute = input.Type()
 	}

@@ -30,7 +30,7 @@ func TestPeakFLOPS(t *testing.T) {
 	_, err := e.PeakFLOPS(stopped, ggml.F32, 2)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = e.PeakFLOPS(ctx, ggml.Q4_0, 2)
-	require.EqualError(t, err, "there are no products of type q4_0; they are f32, bf16, f16 or i16")
+	require.EqualError(t, err, "there are no products of type q4_0; they are f32, bf16, f16, i16 or i8")
 	_, err = e.PeakFLOPS(ctx, ggml.F32, 0)
 	require.EqualError(t, err, "a model cannot have 0 layers; it has 1 to 65536")
 }

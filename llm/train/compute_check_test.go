@@ -37,7 +37,7 @@ func TestCheckCompute(t *testing.T) {
 		least[ggml.BF16] = 0.9995
 	}
 	if kernels.HasIntegers() {
-		least[ggml.I16] = 0.999
+		least[ggml.I16], least[ggml.I8] = 0.99999, 0.999
 	}
 	for compute, cosine := range least {
 		r, plain := wideRun(t, m, compute, 1), wideRun(t, m, compute, 1)
@@ -50,7 +50,7 @@ func TestCheckCompute(t *testing.T) {
 			for _, p := range check.Parameters {
 				require.GreaterOrEqual(t, p.Cosine, 1-10*(1-cosine)-1e-12, "%v: %s", compute, p.Name)
 			}
-			if compute == ggml.I16 {
+			if compute == ggml.I16 || compute == ggml.I8 {
 				require.Less(t, check.Cosine, 1-1e-9, "nothing was rounded")
 			}
 			got, err := r.Step(t.Context())

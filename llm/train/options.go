@@ -57,7 +57,7 @@ type Options struct {
 	// Checkpointing trades time for memory. By default it is used if memory is too small without it.
 	Checkpointing Checkpointing
 	// ComputeType is the type of products with frozen weights in steps, see [lossgraph.Options]: ggml.F32
-	// (the zero value), ggml.BF16, ggml.F16 or ggml.I16; [Trainer.CheckCompute] compares it with F32.
+	// (the zero value), ggml.BF16, ggml.F16, ggml.I16 or ggml.I8; [Trainer.CheckCompute] compares it with F32.
 	// Evaluations are always in F32, so they are comparable between machines.
 	ComputeType ggml.Type
 	// WeightCopies selects the copies of frozen weights that devices hold in the compute type, beside the

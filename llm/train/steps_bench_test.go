@@ -90,7 +90,7 @@ func BenchmarkIntegers(b *testing.B) {
 // needsType skips a benchmark whose compute type the machine cannot multiply.
 func needsType(b *testing.B, typ ggml.Type) {
 	b.Helper()
-	if typ == ggml.I16 && !kernels.HasIntegers() || typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
+	if (typ == ggml.I16 || typ == ggml.I8) && !kernels.HasIntegers() || typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
 		b.Skipf("the processor, or the library, multiplies no %v", typ)
 	}
 }
