@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,14 +60,16 @@ func TestRecipes(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeChatFiles(t, folder))
 	words := instructtest.Words(1, 120)
-	var tools, labels, text strings.Builder
-	for _, w := range words {
+	var tools, labels, pairs, answers, text strings.Builder
+	for i, w := range words {
 		tools.WriteString(`{"messages": [{"role": "user", "content": "` + w + `"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "next", "arguments": {"word": "` + w + `"}}}]}, {"role": "tool", "content": "` + instructtest.Answer(w) + `"}, {"role": "assistant", "content": "` + instructtest.Answer(w) + `"}], "tools": [{"type": "function", "function": {"name": "next"}}]}` + "\n")
 		labels.WriteString(`{"prompt": "` + w + `", "completion": "` + instructtest.Answer(w)[:1] + `"}` + "\n")
+		pairs.WriteString(`{"prompt": "` + w + `", "chosen": "` + instructtest.Answer(w) + `", "rejected": "` + instructtest.Answer(w)[:1] + `"}` + "\n")
+		answers.WriteString(`{"prompt": "` + w + `", "completion": "` + instructtest.Answer(w) + `", "label": ` + strconv.FormatBool(i%2 == 0) + "}\n")
 		text.WriteString(w + " ")
 	}
 	files := map[string]string{
-		"chats.jsonl": instructtest.Records(t, words), "tools.jsonl": tools.String(), "labels.jsonl": labels.String(), "book.txt": text.String(),
+		"chats.jsonl": instructtest.Records(t, words), "tools.jsonl": tools.String(), "labels.jsonl": labels.String(), "pairs.jsonl": pairs.String(), "answers.jsonl": answers.String(), "book.txt": text.String(),
 		"tools.jinja": `{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ 'user' if m.role == 'tool' else m.role }}|>
 {{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}<|end|>
 {% endfor %}{% if add_generation_prompt %}<|assistant|>
@@ -95,5 +98,5 @@ func TestRecipes(t *testing.T) {
 		require.FileExists(t, filepath.Join(folder, "runs", name, "adapter-best.gguf"))
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"chat", "classify", "style", "tools"}, names)
+	require.Equal(t, []string{"chat", "classify", "label", "prefer", "style", "tools"}, names)
 }
