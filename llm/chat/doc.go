@@ -23,4 +23,10 @@
 //
 // Data sets and APIs write the same conversation in several forms. Template.Forms finds the forms that a template
 // accepts, and Forms.Convert converts a conversation to them.
+//
+// # Answers
+//
+// Template.AnswerForm finds how a model that was trained with the template writes reasoning and tool calls: as JSON, with the
+// name in mark-up, with mark-up around each parameter, or in a notation of its own. AnswerForm.NewReader reads the parts of
+// an answer while it is generated, and Answer.Message continues the conversation with them.
 package chat

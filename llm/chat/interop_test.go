@@ -255,3 +255,69 @@ func promptHolds(t *testing.T, template *chat.Template, c *chat.Conversation, o 
 	}
 	return assert.Equal(t, r.Text[len(prompt.Text):], r.Text[trained[0].From:], prompt.Text)
 }
+
+// forms are the forms of tool calls of published templates, by what their models' documentation says.
+var forms = map[string]string{
+	"axolotl/deepseek_v3": "DeepSeek R1", "axolotl/exaone4": "Hermes", "axolotl/jamba": "Jamba", "axolotl/llama4": "Llama 3", "axolotl/mistral_v2v3": "Mistral",
+	"axolotl/qwen3": "Hermes", "axolotl/chatml": "", "axolotl/gemma3": "", "axolotl/phi_4": "", "axolotl/command_a_tool_use": "Cohere",
+	"llama_cpp_python/Apertus-8B-Instruct": "Apertus", "llama_cpp_python/ByteDance-Seed-OSS": "Qwen3-Coder", "llama_cpp_python/Cohere2MoE": "Cohere",
+	"llama_cpp_python/GLM-4.6": "GLM", "llama_cpp_python/GLM-4.7-Flash": "GLM", "llama_cpp_python/GigaChat3-10B-A1.8B": "GigaChat 3", "llama_cpp_python/GigaChat3.1-10B-A1.8B": "GigaChat 3.1",
+	"llama_cpp_python/Kimi-K2-Instruct": "Kimi K2", "llama_cpp_python/Kimi-K2-Thinking": "Kimi K2", "llama_cpp_python/Kimi-K3": "Kimi K3", "llama_cpp_python/LFM2-8B-A1B": "LFM2",
+	"llama_cpp_python/LFM2.5-8B-A1B": "LFM2", "llama_cpp_python/MiniMax-M1": "Jamba", "llama_cpp_python/MiniMax-M2": "MiniMax M2", "llama_cpp_python/Mistral-Small-3.2-24B-Instruct-2506": "Mistral 11",
+	"llama_cpp_python/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "Qwen3-Coder", "llama_cpp_python/NVIDIA-Nemotron-Nano-v2": "Nemotron Nano 2",
+	"llama_cpp_python/NousResearch-Hermes-3-Llama-3.1-8B-tool_use": "Hermes", "llama_cpp_python/Qwen-Qwen2.5-7B-Instruct": "Hermes", "llama_cpp_python/Qwen3-Coder": "Qwen3-Coder", "llama_cpp_python/Qwen3.5-4B": "Qwen3-Coder",
+	"llama_cpp_python/StepFun3.5-Flash": "Qwen3-Coder", "llama_cpp_python/deepseek-ai-DeepSeek-R1-Distill-Llama-8B": "DeepSeek R1", "llama_cpp_python/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "DeepSeek R1",
+	"llama_cpp_python/deepseek-ai-DeepSeek-V3.1": "DeepSeek V3.1", "llama_cpp_python/deepseek-ai-DeepSeek-V3.2": "DeepSeek V3.2", "llama_cpp_python/deepseek-ai-DeepSeek-V4": "DeepSeek V3.2",
+	"llama_cpp_python/fireworks-ai-llama-3-firefunction-v2": "FireFunction", "llama_cpp_python/google-gemma-4-31B-it": "Gemma 4", "llama_cpp_python/ibm-granite-granite-3.3-2B-Instruct": "Granite 3",
+	"llama_cpp_python/ibm-granite-granite-4.0": "Hermes", "llama_cpp_python/meetkai-functionary-medium-v3.1": "Functionary 3.1", "llama_cpp_python/meetkai-functionary-medium-v3.2": "Functionary 3.2",
+	"llama_cpp_python/meta-llama-Llama-3.1-8B-Instruct": "Llama 3", "llama_cpp_python/meta-llama-Llama-3.3-70B-Instruct": "Llama 3", "llama_cpp_python/mistralai-Ministral-3-14B-Reasoning-2512": "Mistral 11",
+	"llama_cpp_python/mistralai-Mistral-Nemo-Instruct-2407": "Mistral", "llama_cpp_python/muse-glimmer": "Muse", "llama_cpp_python/openai-gpt-oss-120b": "Harmony", "llama_cpp_python/openbmb-MiniCPM5-1B": "MiniCPM 5",
+	"llama_cpp_python/tencent-Hy3": "Hunyuan 3", "llama_cpp_python/unsloth-Apriel-1.5": "Jamba", "llama_cpp_python/upstage-Solar-Open-100B": "Solar Open",
+	"trl/gemma4": "Gemma 4", "trl/gptoss": "Harmony", "trl/lfm2": "LFM2", "trl/nemotron_3_nano": "Qwen3-Coder", "trl/qwen3_vl": "Hermes",
+}
+
+// TestInteropAnswerForms finds the forms of published templates, and reads the calls that they render.
+func TestInteropAnswerForms(t *testing.T) {
+	found, read := map[string]bool{}, 0
+	for _, path := range chattest.Templates(t) {
+		name := filepath.Base(filepath.Dir(path)) + "/" + strings.TrimSuffix(filepath.Base(path), ".jinja")
+		template, err := chat.Parse(name, string(need.Value(os.ReadFile(path))(t)))
+		if err != nil {
+			continue
+		}
+		form := template.AnswerForm(options(0))
+		if want, listed := forms[name]; listed {
+			found[name] = true
+			assert.Equal(t, want, form.ToolCalls(), name)
+		}
+		if form.ToolCalls() == "" {
+			continue
+		}
+		question, answer := chat.NewMessage("user", "Q1"), chat.NewMessage("assistant", "")
+		const arguments = `{"city": "Oslo \"x\" 5 < 6", "days": 3}`
+		require.NoError(t, answer.Set("tool_calls", []byte(`[{"id": "call00001", "type": "function", "function": {"name": "get_weather", "arguments": `+arguments+`}}]`)))
+		talk := &chat.Conversation{Messages: []chat.Message{question, answer}, Tools: []byte(weatherTools)}
+		rendered, err := template.Render(template.Forms(options(0)).Convert(talk), options(0))
+		if err != nil {
+			continue
+		}
+		prompt, text := "", rendered.Text[strings.LastIndex(rendered.Text, "Q1")+2:]
+		if !strings.Contains(text, "get_weather") { // it renders no calls
+			continue
+		}
+		asked, err := template.RenderPrompt(template.Forms(options(0)).Convert(&chat.Conversation{Messages: talk.Messages[:1], Tools: talk.Tools}), options(0))
+		if rest, begins := strings.CutPrefix(rendered.Text, asked.Text); err == nil && begins {
+			prompt, text = asked.Text, rest
+		}
+		r := form.NewReader(prompt, talk.Tools)
+		r.Write(text)
+		r.End()
+		if calls := r.Answer().Calls; assert.Len(t, calls, 1, "%s: %s", name, text) {
+			read++
+			assert.Equal(t, "get_weather", calls[0].Name, name)
+			assert.JSONEq(t, arguments, calls[0].Arguments, name)
+		}
+	}
+	assert.Len(t, found, len(forms))
+	assert.Greater(t, read, 90)
+}

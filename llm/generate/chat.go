@@ -31,8 +31,8 @@ type ChatOptions struct {
 	Stop []string
 	// Limit is the maximum number of tokens of a reply; nil generates until the context is full.
 	Limit *int
-	// ShowSpecial writes control tokens of a reply as their texts: some models begin
-	// tool calls with one.
+	// ShowSpecial writes control tokens of a reply as their texts. If the conversation has tools, or the template's
+	// reasoning mark-up is control tokens, they are written anyway.
 	ShowSpecial bool
 	// LogProbs computes [Token.LogProb], TopLogProbs [Token.Top]; see [Options].
 	LogProbs    bool
@@ -65,9 +65,11 @@ type Reply struct {
 	// Content is the text, without the end mark. Reasoning and tool calls are in it as
 	// the model writes them. It is valid UTF-8: U+FFFD replaces invalid bytes.
 	Content string
-	// Reasoning and Answer are the parts of Content inside and after the template's reasoning
-	// mark-up. Without reasoning, Answer is Content.
+	// Reasoning, Answer and Calls are the parts of Content: the text inside the template's reasoning mark-up, the text
+	// without that and without tool calls, and the calls of the conversation's tools if the template's form of calls is
+	// known ([chat.AnswerForm]). They grow with Content; text that may begin mark-up is added once it is known not to.
 	Reasoning, Answer string
+	Calls             []chat.ToolCall
 	Cached            int // tokens of the prompt that the session had computed before
 	Stats                 // PromptFor is the time of the tokens that were not cached
 }

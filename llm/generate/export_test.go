@@ -19,5 +19,8 @@ func UpToStop(chunks []string, stop ...string) (text string, ended bool) {
 
 // SplitReply returns the reasoning and the answer of a reply to a prompt.
 func (c *Chat) SplitReply(prompt, content string) (reasoning, answer string) {
-	return c.reasoning.split(content, c.reasoning.opens(prompt))
+	r := c.answers.NewReader(prompt, nil)
+	r.Write(content)
+	r.End()
+	return r.Answer().Reasoning, r.Answer().Text
 }

@@ -20,7 +20,8 @@ type format struct {
 	rendering chat.Options
 	forms     chat.Forms
 	ends      replyEnds
-	reasoning reasoningMarks
+	answers   *chat.AnswerForm
+	special   bool // answers have marks that are control tokens
 }
 
 func newFormat(m *model.Model, o ChatOptions) (*format, error) {
@@ -33,8 +34,23 @@ func newFormat(m *model.Model, o ChatOptions) (*format, error) {
 	}
 	f.rendering.Now = o.Now
 	f.forms = f.template.Forms(&f.rendering)
-	f.ends, f.reasoning = newReplyEnds(f), newReasoningMarks(f)
+	f.ends, f.answers = newReplyEnds(f), f.template.AnswerForm(&f.rendering)
+	f.special = slices.ContainsFunc(f.answers.Marks(), f.isSpecial)
 	return f, nil
+}
+
+// isSpecial reports whether a mark begins with a special token.
+func (f *format) isSpecial(mark string) bool {
+	ids := f.m.Tokenizer.Encode(mark, tokenizer.EncodeOptions{ParseSpecial: true})
+	return len(ids) > 0 && f.m.Tokenizer.IsSpecial(ids[0])
+}
+
+// reader returns a reader of the answer to a conversation.
+func (f *format) reader(prompt string, talk *chat.Conversation) *chat.AnswerReader {
+	if f.answers.ToolCalls() == "" {
+		return f.answers.NewReader(prompt, nil)
+	}
+	return f.answers.NewReader(prompt, talk.Tools)
 }
 
 // render returns a conversation as text and as tokens.
@@ -57,17 +73,13 @@ func (f *format) render(talk *chat.Conversation) (prompt string, ids []int32, er
 	return rendered.Text, ids, nil
 }
 
-// newReply returns the generation of a reply to a rendered prompt.
-func (f *format) newReply(prompt string, pick *sample.Sampler, take func(Token) error) (*generation, error) {
+// newReply returns the generation of a reply to a rendered conversation. Calls of tools may have marks that are control tokens.
+func (f *format) newReply(prompt string, talk *chat.Conversation, pick *sample.Sampler, take func(Token) error) (*generation, error) {
 	g := &generation{m: f.m, pick: pick, o: Options{Limit: f.options.Limit, LogProbs: f.options.LogProbs, TopLogProbs: f.options.TopLogProbs}, take: take, ends: f.ends.tokens}
 	g.stop = stopTexts{stop: append(notEmpty(f.options.Stop), f.ends.texts...), repair: true}
-	g.decoder = f.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: f.options.ShowSpecial})
+	g.decoder = f.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: f.options.ShowSpecial || f.special || len(talk.Tools) > 0})
 	pick.Forget()
-	after := ""
-	if f.reasoning.opens(prompt) {
-		after = f.reasoning.close
-	}
-	return g, g.constrain(f.options.Grammar, after)
+	return g, g.constrain(f.options.Grammar, f.answers.ReasoningEnd(prompt))
 }
 
 // notEmpty returns a copy of the texts without empty ones.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/goggml/ggml/internal/counted"
@@ -68,12 +67,10 @@ func (s *Scheduler) Chat(ctx context.Context, talk *chat.Conversation, pick *sam
 			yield(Token{ID: -1}, err)
 			return
 		}
-		var content strings.Builder
-		opens := f.reasoning.opens(prompt)
+		read := replyReader{parts: f.reader(prompt, talk)}
 		s.each(ctx, t, func(e event) bool {
-			content.WriteString(e.token.Text)
-			reply.Content, reply.Cached, reply.Stats = content.String(), e.cached, e.stats
-			reply.Reasoning, reply.Answer = f.reasoning.split(reply.Content, opens)
+			reply.Cached, reply.Stats = e.cached, e.stats
+			read.write(e.token.Text, e.end, reply)
 			return e.end && e.err == nil || yield(e.token, e.err)
 		})
 	}, reply
@@ -124,7 +121,7 @@ func (s *Scheduler) newAnswer(talk *chat.Conversation, pick *sample.Sampler, o C
 		return nil, nil, "", err
 	}
 	t := &text{tokens: tokens, adapters: o.Adapters, fits: true}
-	if t.g, err = f.newReply(prompt, pick, t.take); err != nil {
+	if t.g, err = f.newReply(prompt, talk, pick, t.take); err != nil {
 		return nil, nil, "", err
 	}
 	return f, t, prompt, s.checkFits("the conversation", tokens)

@@ -91,10 +91,9 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 		}
 		defer c.access.Release()
 		*reply = Reply{}
-		var content strings.Builder
+		var read replyReader
 		show := func(t Token, err error) bool {
-			content.WriteString(t.Text)
-			reply.Content = content.String()
+			read.write(t.Text, err != nil, reply)
 			return yield(t, err)
 		}
 		g, prompt, err := c.begin(ctx, talk, reply, taker(show))
@@ -102,12 +101,29 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 			yield(Token{ID: -1}, err)
 			return
 		}
-		defer func() { reply.Reasoning, reply.Answer = c.reasoning.split(reply.Content, c.reasoning.opens(prompt)) }()
+		read.parts = c.reader(prompt, talk)
+		defer read.write("", true, reply)
 		g.run(ctx) // the last token is not computed: the template usually decides what follows it
 		if g.err != ErrTruncated {
 			g.fail(show)
 		}
 	}, reply
+}
+
+// A replyReader collects the text of a reply.
+type replyReader struct {
+	content strings.Builder
+	parts   *chat.AnswerReader
+}
+
+func (r *replyReader) write(text string, end bool, reply *Reply) {
+	r.content.WriteString(text)
+	r.parts.Write(text)
+	if end {
+		r.parts.End()
+	}
+	parts := r.parts.Answer()
+	reply.Content, reply.Reasoning, reply.Answer, reply.Calls = r.content.String(), parts.Reasoning, parts.Text, parts.Calls
 }
 
 // acquire holds the chat for an answer.
@@ -130,7 +146,7 @@ func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply,
 	if len(ids) > c.sequence.Context() {
 		return nil, "", fmt.Errorf("%w: the conversation has %s, but the context holds %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
 	}
-	g, err := c.newReply(prompt, c.pick, take)
+	g, err := c.newReply(prompt, talk, c.pick, take)
 	if err != nil {
 		return nil, "", err
 	}

@@ -19,6 +19,7 @@ type chatRequest struct {
 	Messages            json.RawMessage `json:"messages"`
 	Tools               json.RawMessage `json:"tools"`
 	ToolChoice          json.RawMessage `json:"tool_choice"`
+	ParallelToolCalls   *bool           `json:"parallel_tool_calls"`
 	MaxTokens           *int            `json:"max_tokens"`
 	MaxCompletionTokens *int            `json:"max_completion_tokens"`
 	LogProbs            bool            `json:"logprobs"`
@@ -52,39 +53,67 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 			if x.text != "" {
 				message["content"] = x.text
 			}
-			if x.reasoning != "" {
-				message["reasoning_content"] = x.reasoning
-			}
-			return h.withLogProbs(chatChoice(x.choice, "delta", message, x), x, q.LogProbs)
+			return h.withLogProbs(chatChoice(x.choice, "delta", withParts(message, x, true), x), x, q.LogProbs)
 		},
 		whole: func(x part) any {
 			message := map[string]any{"role": "assistant", "content": x.text}
-			if x.reasoning != "" {
-				message["reasoning_content"] = x.reasoning
+			if x.text == "" && len(x.calls) > 0 {
+				message["content"] = nil
 			}
-			return h.withLogProbs(chatChoice(x.choice, "message", message, x), x, q.LogProbs)
+			return h.withLogProbs(chatChoice(x.choice, "message", withParts(message, x, false), x), x, q.LogProbs)
 		},
 	}
 	p.generate = func(ctx context.Context, i int, take func(part) bool) {
 		tokens, reply := h.m.Chat(ctx, talk, h.sampling(&q.params, i), o)
-		var sent growing
+		sent := growing{single: q.ParallelToolCalls != nil && !*q.ParallelToolCalls}
 		for token, err := range tokens {
 			x := part{err: err}
 			if err == nil {
-				x.text, x.reasoning = sent.grow(reply, false)
+				sent.grow(reply, &x)
 				if q.LogProbs {
 					x.tokens = []generate.Token{token}
 				}
 			}
-			if (x.err != nil || x.text+x.reasoning != "" || x.tokens != nil) && !take(x) || err != nil {
+			if !x.isEmpty() && !take(x) || err != nil {
 				return
+			}
+			if sent.isComplete(reply) {
+				break
 			}
 		}
 		x := part{finish: reply.Finish, usage: usageOf(reply.Stats, reply.Cached)}
-		x.text, x.reasoning = sent.grow(reply, true)
+		if sent.grow(reply, &x); len(reply.Calls) > 0 && x.finish != generate.FinishLength {
+			x.finish = finishCalls
+		}
 		take(x)
 	}
 	return p.answer(h, w, r, q.Stream, q.N)
+}
+
+// finishCalls ends an answer that calls tools.
+const finishCalls generate.Finish = "tool_calls"
+
+// withParts adds reasoning and calls to a message, or to a part of one.
+func withParts(message map[string]any, x part, isDelta bool) map[string]any {
+	if x.reasoning != "" {
+		message["reasoning_content"] = x.reasoning
+	}
+	var calls []any
+	for _, c := range x.calls {
+		function, call := map[string]any{"arguments": c.Arguments}, map[string]any{}
+		call["function"] = function
+		if c.Name != "" {
+			function["name"], call["id"], call["type"] = c.Name, c.ID, "function"
+		}
+		if isDelta {
+			call["index"] = c.index
+		}
+		calls = append(calls, call)
+	}
+	if calls != nil {
+		message["tool_calls"] = calls
+	}
+	return message
 }
 
 func chatChoice(i int, key string, message map[string]any, x part) map[string]any {
@@ -205,22 +234,36 @@ func (h *Handler) chatOptions(q *chatRequest, talk *chat.Conversation) (generate
 	}
 	o.Stop = slices.Concat(o.Stop, q.Stop)
 	o.LogProbs, o.TopLogProbs = q.LogProbs, q.TopLogProbs
-	o.ShowSpecial = o.ShowSpecial || talk.Tools != nil // some models begin calls with a control token
 	return o, nil
 }
 
 // growing is a reply of which a part has been sent.
-type growing struct{ answer, reasoning string }
-
-// grow returns the new text of the reply. The last characters of reasoning may begin the mark of its end: they are held back
-// until that is known.
-func (g *growing) grow(r *generate.Reply, ended bool) (answer, reasoning string) {
-	reasons := r.Reasoning
-	if at := strings.LastIndexAny(reasons, "<["); !ended && r.Answer == "" && at >= 0 && !strings.ContainsAny(reasons[at:], " \n>]") {
-		reasons = reasons[:at]
-	}
-	return gained(&g.answer, r.Answer), gained(&g.reasoning, reasons)
+type growing struct {
+	answer, reasoning string
+	arguments         []string // of the calls
+	single            bool     // no call follows the first
 }
+
+// grow adds the new text of the reply to a part.
+func (g *growing) grow(r *generate.Reply, x *part) {
+	x.text, x.reasoning = gained(&g.answer, r.Answer), gained(&g.reasoning, r.Reasoning)
+	for i, c := range r.Calls {
+		switch {
+		case i > 0 && g.single:
+			return
+		case i == len(g.arguments):
+			g.arguments = append(g.arguments, c.Arguments)
+			x.calls = append(x.calls, partOfCall{c, i})
+		default:
+			if more := gained(&g.arguments[i], c.Arguments); more != "" {
+				x.calls = append(x.calls, partOfCall{chat.ToolCall{Arguments: more}, i})
+			}
+		}
+	}
+}
+
+// isComplete reports whether the reply has what the client wants before the model ends it.
+func (g *growing) isComplete(r *generate.Reply) bool { return g.single && len(r.Calls) > 1 }
 
 // gained returns the text that follows the sent part.
 func gained(sent *string, text string) string {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 )
 
@@ -16,10 +17,22 @@ import (
 type part struct {
 	choice          int
 	text, reasoning string
+	calls           []partOfCall
 	tokens          []generate.Token // with probabilities, if they are wanted
 	finish          generate.Finish  // of the last part
 	usage           usage            // of the last part
 	err             error            // of the last part
+}
+
+// isEmpty reports whether the part has nothing to tell.
+func (x *part) isEmpty() bool {
+	return x.err == nil && x.text+x.reasoning == "" && x.calls == nil && x.tokens == nil
+}
+
+// A partOfCall is new text of a tool call: the call with the arguments so far, or more arguments without a name.
+type partOfCall struct {
+	chat.ToolCall
+	index int
 }
 
 // A protocol is the form of the answers at an endpoint.
@@ -127,6 +140,13 @@ func (p *protocol) collect(parts <-chan part, perPrompt int) ([]any, usage, erro
 		sum.choice = x.choice
 		sum.text += x.text
 		sum.reasoning += x.reasoning
+		for _, c := range x.calls {
+			if c.Name != "" {
+				sum.calls = append(sum.calls, c)
+			} else {
+				sum.calls[c.index].Arguments += c.Arguments
+			}
+		}
 		sum.tokens = append(sum.tokens, x.tokens...)
 		if x.finish != "" {
 			sum.finish, sum.usage = x.finish, x.usage

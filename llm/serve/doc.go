@@ -13,12 +13,15 @@
 //
 // # Requests
 //
-// The fields have OpenAI's meanings: model, messages, tools (for the template), prompt, echo, stream, stream_options, n,
-// max_tokens, max_completion_tokens, stop, seed, temperature, top_p, frequency_penalty, presence_penalty, response_format, logprobs
-// and top_logprobs; input and encoding_format for embeddings. As in llama-server there are top_k, min_p, repeat_penalty, ignore_eos
-// (of completions), grammar (GBNF), json_schema and chat_template_kwargs too, and reasoning is apart from the answer, in
-// reasoning_content. A field that asks for what the server cannot do is an error: logit_bias, a forced tool_choice, a keyword of a
-// JSON schema that package [github.com/goggml/ggml/llm/grammar] lacks. Unknown fields are ignored.
+// The fields have OpenAI's meanings: model, messages, tools, tool_choice, parallel_tool_calls, prompt, echo, stream,
+// stream_options, n, max_tokens, max_completion_tokens, stop, seed, temperature, top_p, frequency_penalty, presence_penalty,
+// response_format, logprobs and top_logprobs; input and encoding_format for embeddings. As in llama-server there are top_k, min_p,
+// repeat_penalty, ignore_eos (of completions), grammar (GBNF), json_schema and chat_template_kwargs too, and reasoning is apart
+// from the answer, in reasoning_content. A field that asks for what the server cannot do is an error: logit_bias, a forced
+// tool_choice, a keyword of a JSON schema that package [github.com/goggml/ggml/llm/grammar] lacks. Unknown fields are ignored.
+//
+// Tool calls are apart from the answer if the template's form of calls is known: AnswerForm of package
+// [github.com/goggml/ggml/llm/chat].
 //
 // # Errors
 //

@@ -18,11 +18,31 @@ import (
 // A jsonReply is the line of a reply.
 type jsonReply struct {
 	Content          string          `json:"content"`
+	ToolCalls        []jsonCall      `json:"tool_calls,omitempty"`
 	FinishReason     generate.Finish `json:"finish_reason"`
 	PromptTokens     int             `json:"prompt_tokens"`
 	CompletionTokens int             `json:"completion_tokens"`
 	CachedTokens     int             `json:"cached_tokens"` // tokens of the prompt
 	Seconds          float64         `json:"seconds"`
+}
+
+// A jsonCall is a call of a tool in OpenAI's form.
+type jsonCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+func jsonCalls(calls []chat.ToolCall) []jsonCall {
+	out := make([]jsonCall, len(calls))
+	for i, c := range calls {
+		out[i].ID, out[i].Type = c.ID, "function"
+		out[i].Function.Name, out[i].Function.Arguments = c.Name, c.Arguments
+	}
+	return out
 }
 
 // A jsonError is the output line of a request that cannot be answered.
@@ -124,5 +144,5 @@ func (t *talk) writeReply(r generate.Reply, err error, began time.Time) error {
 		return err
 	}
 	t.printStats(r)
-	return writeJSON(t.Out, jsonReply{r.Content, r.Finish, r.Prompt, r.Generated, r.Cached, time.Since(began).Seconds()})
+	return writeJSON(t.Out, jsonReply{r.Content, jsonCalls(r.Calls), r.Finish, r.Prompt, r.Generated, r.Cached, time.Since(began).Seconds()})
 }

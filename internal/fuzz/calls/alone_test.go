@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/goggml/ggml/internal/exclusive"
+	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // unchecked lists the types that belong to one goroutine and have no exclusive.Access, with the reason.
 var unchecked = map[reflect.Type]string{
+	reflect.TypeFor[chat.AnswerReader](): "its methods return text alone, and in order only if one goroutine calls them",
 	reflect.TypeFor[infer.Adapters]():    "its calls hold the access of its session",
 	reflect.TypeFor[infer.Sequence]():    "its calls hold the access of its session",
 	reflect.TypeFor[tokenizer.Decoder](): "its methods return text alone, and in order only if one goroutine calls them",

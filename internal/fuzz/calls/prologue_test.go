@@ -123,6 +123,9 @@ func prologueOfData(t *tokenizer.Tokenizer, template *chat.Template, keep func(v
 	keep(talk, nil)
 	keep(talk.Messages[0], nil)
 	keep(template.Render(talk, nil))
+	form := template.AnswerForm(nil)
+	keep(form, nil)
+	keep(form.NewReader("", nil), nil)
 	keep(&data.Shuffler{N: 2}, nil)
 	broken := &data.Broken{}
 	keep(broken, nil)

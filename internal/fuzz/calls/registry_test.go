@@ -468,6 +468,9 @@ var public = registry{
 		reflect.TypeFor[arch.Temperature](),
 		reflect.TypeFor[arch.Tiling](),
 		reflect.TypeFor[arch.Weight](),
+		reflect.TypeFor[chat.Answer](),
+		reflect.TypeFor[chat.AnswerForm](),
+		reflect.TypeFor[chat.AnswerReader](),
 		reflect.TypeFor[chat.Chunk](),
 		reflect.TypeFor[chat.Conversation](),
 		reflect.TypeFor[chat.EmptyReasoning](),
@@ -483,6 +486,7 @@ var public = registry{
 		reflect.TypeFor[chat.Source](),
 		reflect.TypeFor[chat.Span](),
 		reflect.TypeFor[chat.Template](),
+		reflect.TypeFor[chat.ToolCall](),
 		reflect.TypeFor[data.Broken](),
 		reflect.TypeFor[data.BrokenCount](),
 		reflect.TypeFor[data.Dataset](),
@@ -693,6 +697,7 @@ var public = registry{
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
 		reflect.TypeFor[llm.Assistant]():     "It is not safe for concurrent use: starting a second answer while one is generated returns an error.",
+		reflect.TypeFor[chat.AnswerReader](): "It is not safe for concurrent use.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Workspace]():  "It is used by one goroutine, together with the engine.",
 		reflect.TypeFor[estimate.Memory]():   "It is used by one goroutine.",
