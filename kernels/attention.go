@@ -102,13 +102,12 @@ func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
 // contiguous and have the shapes of their operands; without Sinks dsinks is nil. They have no
 // backward.
 func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk, dv, dsinks *ggml.Tensor) {
-	q, k := a.Q, a.K
 	parts := int64(0)
 	operands, p := a.operands(dy)
 	all := c.BuildOp(causalAttentionGrad.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireAttention(b, a)
 		requireVectors(b, "dY", dy)
-		b.RequireSameShape(dy, q)
+		b.RequireSameShape(dy, a.Q)
 		switch {
 		case !b.OK():
 			return nil
@@ -116,10 +115,21 @@ func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk,
 			parts = 1
 			return b.Compose(func() *ggml.Tensor { return attendGradInBlocks(c, dy, a) })
 		}
-		parts = attentionParts(q, k)
+		parts = attentionParts(a.Q, a.K)
 		p.parts = C.int32_t(parts)
-		return b.Native(causalAttentionGrad, params(p), ggml.F32, q.NumElements()+2*parts*k.NumElements()+q.Dim(1)*q.Dim(3))
+		return b.Native(causalAttentionGrad, params(p), ggml.F32, a.gradElements(parts))
 	})
+	return a.splitGrads(c, all, parts)
+}
+
+// gradElements returns the number of elements of all gradients, with parts of K's and V's.
+func (a Attention) gradElements(parts int64) int64 {
+	return a.Q.NumElements() + 2*parts*a.K.NumElements() + a.Q.Dim(1)*a.Q.Dim(3)
+}
+
+// splitGrads returns the gradients in the result of an op, or the poisoned tensor of an op that failed, without parts.
+func (a Attention) splitGrads(c *ggml.Context, all *ggml.Tensor, parts int64) (dq, dk, dv, dsinks *ggml.Tensor) {
+	q, k := a.Q, a.K
 	if parts == 0 {
 		return all, all, all, all
 	}

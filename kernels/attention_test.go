@@ -43,13 +43,44 @@ type attentionKind struct {
 	runs     int
 }
 
+// attentionOps are the products in F32, and in BF16 where the processor has them.
+func attentionOps() []attentionOp {
+	ops := []attentionOp{{"causal_attention", optest.LongSum, 1e-6, kernels.CausalAttention, kernels.CausalAttentionGrad}}
+	if kernels.HasBF16Attention() {
+		ops = append(ops, attentionOp{"causal_attention_bf16", optest.AttentionBF16, 1e-2, func(c *ctx, a kernels.Attention) *ggml.Tensor {
+			y, _ := kernels.CausalAttentionBF16(c, a)
+			return y
+		}, func(c *ctx, dy *ggml.Tensor, a kernels.Attention) (dq, dk, dv, dsinks *ggml.Tensor) {
+			_, saved := kernels.CausalAttentionBF16(c, a)
+			return kernels.CausalAttentionBF16Grad(c, dy, saved, a)
+		}})
+	}
+	return ops
+}
+
+type attentionOp struct {
+	name     string
+	bound    *optest.Bound
+	relative float64 // error of a long sequence's results
+	attend   func(c *ctx, a kernels.Attention) *ggml.Tensor
+	grad     func(c *ctx, dy *ggml.Tensor, a kernels.Attention) (dq, dk, dv, dsinks *ggml.Tensor)
+}
+
 // attentionCases have up to four blocks of queries, and heads with their own and with shared keys.
 func attentionCases() []opCase {
 	var cases []opCase
+	for _, op := range attentionOps() {
+		cases = append(cases, op.cases()...)
+	}
+	return cases
+}
+
+func (op attentionOp) cases() []opCase {
+	var cases []opCase
 	for _, kind := range attentionKinds {
 		cases = append(cases, opCase{
-			Name: "causal_attention" + kind.suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: kind.runs, Operands: kind.operands,
-			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.CausalAttention(c, kind.of(x)) },
+			Name: op.name + kind.suffix, Layouts: optest.ContiguousRows, Bound: op.bound, Runs: kind.runs, Operands: kind.operands,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return op.attend(c, kind.of(x)) },
 			Want:  func(x refs) refmath.Tensor { return refmath.CausalAttention(kind.ref(x)) },
 		})
 		grads := []string{"q", "k", "v"}
@@ -58,14 +89,14 @@ func attentionCases() []opCase {
 		}
 		for i, name := range grads {
 			cases = append(cases, opCase{
-				Name: "causal_attention_grad_" + name + kind.suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: kind.runs,
+				Name: op.name + "_grad_" + name + kind.suffix, Layouts: optest.ContiguousRows, Bound: op.bound, Runs: kind.runs,
 				Operands: func(d *draw) []operand {
 					args := kind.operands(d)
 					ne := args[0].Values.Ne
 					return append([]operand{d.Normal(ne[:]...)}, args...)
 				},
 				Build: func(c *ctx, x tensors) *ggml.Tensor {
-					dq, dk, dv, dsinks := kernels.CausalAttentionGrad(c, x[0], kind.of(x[1:]))
+					dq, dk, dv, dsinks := op.grad(c, x[0], kind.of(x[1:]))
 					return []*ggml.Tensor{dq, dk, dv, dsinks}[i]
 				},
 				Want: func(x refs) refmath.Tensor {
@@ -197,11 +228,13 @@ func TestCausalAttentionLong(t *testing.T) {
 		"window": {first: windowStarts(n, 300)}, "packed": {first: packed},
 		"everything": {scores: all, sinks: true}, "everything in a window": {windowStarts(n, 300), all, true}, "everything packed": {packed, all, true},
 	} {
-		t.Run(name, func(t *testing.T) { requireLongAttention(t, n, k.first, k.scores, k.sinks) })
+		for _, op := range attentionOps() {
+			t.Run(op.name+" "+name, func(t *testing.T) { requireLongAttention(t, op, n, k.first, k.scores, k.sinks) })
+		}
 	}
 }
 
-func requireLongAttention(t *testing.T, n int64, first []int32, scores kernels.ScoreOptions, sinks bool) {
+func requireLongAttention(t *testing.T, op attentionOp, n int64, first []int32, scores kernels.ScoreOptions, sinks bool) {
 	const size, heads, groups = 6, 4, 2
 	w := optest.NewWorkbench(t)
 	var x []*ggml.Tensor
@@ -221,8 +254,8 @@ func requireLongAttention(t *testing.T, n int64, first []int32, scores kernels.S
 		values := optest.Normal(9, heads)
 		a.Scores.Sinks, exact.Sinks = w.Leaf(values...), refmath.From(values)
 	}
-	dq, dk, dv, dsinks := kernels.CausalAttentionGrad(w.Context, x[3], a)
-	got := []*ggml.Tensor{kernels.CausalAttention(w.Context, a), dq, dk, dv}
+	dq, dk, dv, dsinks := op.grad(w.Context, x[3], a)
+	got := []*ggml.Tensor{op.attend(w.Context, a), dq, dk, dv}
 	refQ, refK, refV, refSinks := refmath.CausalAttentionBack(ref[3], exact)
 	want := []refmath.Tensor{refmath.CausalAttention(exact), refQ, refK, refV}
 	if sinks {
@@ -232,7 +265,7 @@ func requireLongAttention(t *testing.T, n int64, first []int32, scores kernels.S
 		g := w.NewGraph(y.SetOutput())
 		w.Compute(g)
 		first := optest.Values(t, y)
-		require.LessOrEqual(t, refmath.RelativeError(first, want[i].Data), 1e-6)
+		require.LessOrEqual(t, refmath.RelativeError(first, want[i].Data), op.relative)
 		for _, threads := range []int{1, 2, 3} {
 			require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
 			require.Zero(t, refmath.MaxAbsDiff(optest.Values(t, y), first), "%d threads", threads)
@@ -257,8 +290,8 @@ func TestCausalAttentionSkipsKeys(t *testing.T) {
 	if library(t) == "" {
 		t.Skip("the ops that it is made of without a GEMM library read all keys")
 	}
-	const size, n, window, prompt, unread = 4, 1300, 64, 200, 700
-	const blocks = 3 * 128 // number of queries that may share a block with a query that sees unread keys
+	const size, n, window, prompt, unread = 4, 1300, 64, 192, 704 // tiles of 64 keys begin at the bounds
+	const blocks = 3 * 128                                        // number of queries that may share a block with a query that sees unread keys
 	from, to := make([]int32, n), make([]int32, n)
 	for i := unread; i < n; i++ {
 		from[i], to[i] = prompt, unread
@@ -278,11 +311,13 @@ func TestCausalAttentionSkipsKeys(t *testing.T) {
 		} else {
 			a.HiddenFrom, a.HiddenTo = visibleLeaf(t, from), visibleLeaf(t, to)
 		}
-		dq, dk, dv, _ := kernels.CausalAttentionGrad(w.Context, leaf(4, 0), a)
-		for _, y := range []*ggml.Tensor{kernels.CausalAttention(w.Context, a), dq, dk, dv} {
-			w.Compute(w.NewGraph(y.SetOutput()))
-			for i, v := range optest.Values(t, y)[(unread+blocks)*size:] {
-				require.False(t, v != v, "element %d of %v", i, y)
+		for _, op := range attentionOps() {
+			dq, dk, dv, _ := op.grad(w.Context, leaf(4, 0), a)
+			for _, y := range []*ggml.Tensor{op.attend(w.Context, a), dq, dk, dv} {
+				w.Compute(w.NewGraph(y.SetOutput()))
+				for i, v := range optest.Values(t, y)[(unread+blocks)*size:] {
+					require.False(t, v != v, "element %d of %v", i, y)
+				}
 			}
 		}
 	}
@@ -357,10 +392,22 @@ func TestCausalAttentionErrors(t *testing.T) {
 	})
 }
 
+func TestCausalAttentionBF16Errors(t *testing.T) {
+	want := "attention in BF16 needs oneDNN and a processor with fast AVX512-BF16; use CausalAttention"
+	if kernels.HasBF16Attention() {
+		want = "saved has 7 elements; CausalAttentionBF16 saves 360 of these operands"
+	}
+	optest.RequireErrors(t, map[string]func(c *ggml.Context){want: func(c *ggml.Context) {
+		x := c.NewTensor(ggml.F32, 8, 4, 5, 2)
+		kernels.CausalAttentionBF16Grad(c, x, c.NewTensor(ggml.F32, 7), attention(x, x, x, 1))
+	}})
+}
+
 // A query does not see later keys or values, even if scores overflow or are NaN.
 func TestCausalAttentionSeesNoFuture(t *testing.T) {
 	const size, heads, n = 16, 2, 150
-	for _, scores := range []kernels.ScoreOptions{{}, {Softcap: 2, MaxBias: 8}} {
+	for i, scores := range []kernels.ScoreOptions{{}, {Softcap: 2, MaxBias: 8}, {}, {Softcap: 2, MaxBias: 8}} {
+		op := attentionOps()[i/2%len(attentionOps())]
 		attend := func(last float32) (all []float32) {
 			w := optest.NewWorkbench(t)
 			tensor := func(seed uint64, last float32) *ggml.Tensor {
@@ -372,8 +419,8 @@ func TestCausalAttentionSeesNoFuture(t *testing.T) {
 			}
 			a := attention(tensor(1, last), tensor(2, last), tensor(3, last), 1)
 			a.Scores = scores
-			y := kernels.CausalAttention(w.Context, a).SetOutput()
-			dq, _, _, _ := kernels.CausalAttentionGrad(w.Context, tensor(4, 0), a)
+			y := op.attend(w.Context, a).SetOutput()
+			dq, _, _, _ := op.grad(w.Context, tensor(4, 0), a)
 			w.Compute(w.NewGraph(y, dq.SetOutput()))
 			for _, x := range []*ggml.Tensor{y, dq} {
 				all = append(all, optest.Values(t, x)[:size*heads*(n-1)]...)

@@ -51,6 +51,14 @@ var kernelFunctions = map[string]any{
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
 		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
 	},
+	"CausalAttentionBF16": func(c ggmlContext, q, k, v, first, from, to, sinks *tensor, scale, softcap, maxBias float32) (y, saved *tensor) {
+		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
+		return kernels.CausalAttentionBF16(c, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
+	},
+	"CausalAttentionBF16Grad": func(c ggmlContext, dy, saved, q, k, v, first, from, to, sinks *tensor, scale, softcap, maxBias float32) (dq, dk, dv, dsinks *tensor) {
+		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
+		return kernels.CausalAttentionBF16Grad(c, dy, saved, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
+	},
 	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts *tensor) *tensor {
 		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, V: v, G: g, Beta: beta, Starts: starts})
 	},
@@ -249,6 +257,13 @@ func sequenceKernels() {
 		args := causal(p)
 		return append(list{p.like(args[0].(*tensor), f32)}, args...)
 	}, "CausalAttentionGrad")
+	family(func(p *program) []any { return causal(p) }, "CausalAttentionBF16")
+	family(func(p *program) []any {
+		args := causal(p)
+		q := args[0].(*tensor)
+		saved := p.contiguous(f32, q.NumElements()+q.Dim(1)*q.Dim(2)*q.Dim(3))
+		return append(list{p.like(q, f32), saved}, args...)
+	}, "CausalAttentionBF16Grad")
 	delta := func(p *program) list {
 		size, keys, n, rows := p.size(p.width), p.size(3), p.size(80), p.size(2)
 		heads := keys * p.size(3)

@@ -64,6 +64,7 @@ var leftOut = map[string]string{
 	"OpenGGUF":            "see the programs of files",
 	"OpenGGUFPart":        "see the programs of files",
 	"HasIntegers":         "it makes no tensor",
+	"HasBF16Attention":    "it makes no tensor",
 	"IntegerInstructions": "it makes no tensor",
 	"HasI8":               "it makes no tensor",
 	"InitNUMA":            "it changes the process for good",

@@ -38,6 +38,7 @@ var refusals = []refusal{
 		"convolutions take data of F32 and kernels of F32 and F16: only those that are made of im2col and a product could take more",
 	},
 	{"AddRMSNorm", operand(2), "the sweep compares the first result, the sum, which does not depend on w"},
+	{"GatedDeltaRuleGrad", operand(1), "the sweep compares the first result, the gradient of Q, which does not depend on Q"},
 	{"GateStep", operand(1), "the result is the same for all finite losses"},
 	{"SumSquares", laid, "the kernel goes through memory, where a sum is the same in any order: which layouts pass depends on the gaps"},
 	{"AddCast", typed, "the sum of two F16 tensors is Add"},

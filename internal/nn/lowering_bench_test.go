@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
+	"github.com/goggml/ggml/kernels"
 )
 
 // Attention with its gradients by the CPU's lowering, by stock's, and by the CPU's where nothing
@@ -49,6 +50,94 @@ func BenchmarkAttention(b *testing.B) {
 			}
 		}
 	}
+}
+
+// Attention with its gradients on one thread, in F32 and in BF16, in turn: the share of the peak of GEMM in the same type
+// that the products of visible keys reach.
+func BenchmarkAttentionPeak(b *testing.B) {
+	if !kernels.HasBF16Attention() {
+		b.Skip("no attention in BF16 on this processor")
+	}
+	for _, k := range []struct {
+		name                          string
+		size, heads, groups, n, first int64
+		o                             nn.ScoreOptions
+		sinks                         bool
+	}{
+		{"size=64/n=512", 64, 32, 4, 512, 0, nn.ScoreOptions{}, false},
+		{"size=64/n=4096", 64, 8, 1, 4096, 0, nn.ScoreOptions{}, false},
+		{"size=64/n=4096/heads-of-their-own", 64, 4, 4, 4096, 0, nn.ScoreOptions{}, false},
+		{"size=64/n=4096/window=512", 64, 8, 1, 4096, 512, nn.ScoreOptions{}, false},
+		{"size=64/n=4096/sinks", 64, 8, 1, 4096, 0, nn.ScoreOptions{}, true},
+		{"size=128/n=4096", 128, 4, 1, 4096, 0, nn.ScoreOptions{}, false},
+		{"size=256/n=4096", 256, 2, 1, 4096, 0, nn.ScoreOptions{}, false},
+		{"size=256/n=4096/softcap", 256, 2, 1, 4096, 0, nn.ScoreOptions{Softcap: 50}, false},
+	} {
+		b.Run(k.name, func(b *testing.B) {
+			var flops float64
+			first := make([]int32, k.n)
+			for i := range k.n {
+				if k.first > 0 {
+					first[i] = int32(max(0, i-k.first+1))
+				}
+				flops += 2 * float64(k.size*k.heads) * float64(i-int64(first[i])+1)
+			}
+			attend := func(typ ggml.Type, back bool) func() time.Duration {
+				l := need.Value(nn.CPU(typ))(b)
+				return timedGraphOn(b, 1, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
+					a := nn.AttentionOperands{Q: leaf(k.size, k.heads, k.n), K: leaf(k.size, k.groups, k.n), V: leaf(k.size, k.groups, k.n), Scale: 0.125, Scores: k.o}
+					if k.sinks {
+						a.Scores.Sinks = leaf(k.heads)
+					}
+					if k.first > 0 {
+						x := visibleKeys(b, first)
+						a.FirstVisible = func(ggml.Type) *ggml.Tensor { return x }
+					}
+					y := nn.Attention.Build(&nn.Tape{C: c, Lowering: l, Inputs: nn.NewInputs(c)}, a)
+					if !back {
+						return []*ggml.Tensor{y.Y}
+					}
+					d := y.Grad(leaf(k.size, k.heads, k.n))
+					return []*ggml.Tensor{y.Y, d.Q, d.K, d.V}
+				})
+			}
+			const m = 1024
+			multiply := func(typ ggml.Type) func() time.Duration {
+				return timedGraphOn(b, 1, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
+					w, x := leaf(m, m), leaf(m, m)
+					if typ == ggml.BF16 {
+						w, x = kernels.CastBF16(c, w), kernels.CastBF16(c, x)
+					}
+					return []*ggml.Tensor{kernels.GEMM(c, ggml.PrecisionF32, kernels.Pair{W: w, X: x})}
+				})
+			}
+			rounds, budget := testutil.BenchTime(b)
+			testutil.Once(b, func() {
+				turns := testutil.InTurn(rounds, budget, attend(ggml.F32, false), attend(ggml.F32, true), attend(ggml.BF16, false), attend(ggml.BF16, true),
+					multiply(ggml.F32), multiply(ggml.BF16))
+				rate := func(i int, flops float64) float64 { return flops / turns.Median(i).Seconds() }
+				peaks := []float64{rate(4, 2*m*m*m), rate(5, 2*m*m*m)}
+				for i, name := range []string{"f32", "bf16"} {
+					b.ReportMetric(100*rate(2*i, 2*flops)/peaks[i], "%-"+name+"-forward")
+					b.ReportMetric(100*rate(2*i+1, 7*flops)/peaks[i], "%-"+name+"-both")
+				}
+				b.ReportMetric(peaks[0]/1e9, "GFLOPS-f32")
+				b.ReportMetric(peaks[1]/1e9, "GFLOPS-bf16")
+				b.ReportMetric(turns.Ratio(1, 3), "×f32")
+			})
+		})
+	}
+}
+
+// visibleKeys returns an input of the first visible key of each query.
+func visibleKeys(b *testing.B, first []int32) *ggml.Tensor {
+	c := ggml.NewContext()
+	b.Cleanup(func() { c.Close() })
+	x := c.NewTensor(ggml.I32, int64(len(first)))
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(b)
+	b.Cleanup(func() { buffers.Close() })
+	require.NoError(b, ggml.Write(x, first))
+	return x
 }
 
 // LayerNorm with its gradient, likewise; the last one is the RMS norm.
@@ -130,6 +219,10 @@ func besideOthers(b *testing.B, ours, stock, plain func() time.Duration) {
 
 // timedGraph computes what build makes of leaves of random numbers.
 func timedGraph(b *testing.B, build func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor) func() time.Duration {
+	return timedGraphOn(b, runtime.NumCPU(), build)
+}
+
+func timedGraphOn(b *testing.B, threads int, build func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor) func() time.Duration {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	b.Cleanup(func() { leaves.Close() })
 	b.Cleanup(func() { c.Close() })
@@ -149,7 +242,7 @@ func timedGraph(b *testing.B, build func(c *ggml.Context, leaf func(ne ...int64)
 		g.Expand(y.SetOutput())
 	}
 	require.NoError(b, optest.NewGraphAllocator(b).Allocate(g))
-	backend := optest.NewCPUBackend(b, runtime.NumCPU())
+	backend := optest.NewCPUBackend(b, threads)
 	return func() time.Duration {
 		began := time.Now()
 		require.NoError(b, backend.Compute(context.Background(), g))

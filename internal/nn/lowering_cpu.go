@@ -17,17 +17,20 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		rows, compute = integers(compute)
 	}
 	rows = append(rows, cpuProducts{compute}.rows()...)
-	keep := Keep.When(isOfBlocks, keepCompressed)
+	keep, attention := Keep.When(isOfBlocks, keepCompressed), causalAttention
 	switch compute {
 	case ggml.F32, ggml.F16:
 	case ggml.BF16:
 		keep = KeepBF16
+		if kernels.HasBF16Attention() {
+			attention = causalAttentionBF16
+		}
 	default:
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16, f16, i16 or i8", compute)
 	}
 	l := &Lowering{Name: "cpu"}
 	return l.With(rows...).With(
-		Attention.When(seesEarlier, causalAttention),
+		Attention.When(seesEarlier, attention),
 		IndexScores.By(lightningScores),
 		Sinkhorn.When(isFused, fusedSinkhorn),
 		GLU.By(gluInPlace),
@@ -119,7 +122,7 @@ func seesEarlier(_ *Tape, a AttentionOperands) bool {
 	return !a.Bidirectional && a.Bias == nil && a.Chosen == nil && a.pools == nil
 }
 
-func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
+func nativeAttention(a AttentionOperands) kernels.Attention {
 	native := kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, Scores: kernels.ScoreOptions(a.Scores)}
 	if a.FirstVisible != nil {
 		native.FirstVisible = a.FirstVisible(ggml.I32)
@@ -127,8 +130,22 @@ func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 	if a.HiddenFrom != nil {
 		native.HiddenFrom, native.HiddenTo = a.HiddenFrom(ggml.I32), a.HiddenTo(ggml.I32)
 	}
+	return native
+}
+
+func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
+	native := nativeAttention(a)
 	return Result[AttentionGrads]{kernels.CausalAttention(t.C, native), func(dy *ggml.Tensor) (d AttentionGrads) {
 		d.Q, d.K, d.V, d.Sinks = kernels.CausalAttentionGrad(t.C, dy, native)
+		return d
+	}}
+}
+
+func causalAttentionBF16(t *Tape, a AttentionOperands) Result[AttentionGrads] {
+	native := nativeAttention(a)
+	y, saved := kernels.CausalAttentionBF16(t.C, native)
+	return Result[AttentionGrads]{y, func(dy *ggml.Tensor) (d AttentionGrads) {
+		d.Q, d.K, d.V, d.Sinks = kernels.CausalAttentionBF16Grad(t.C, dy, saved, native)
 		return d
 	}}
 }

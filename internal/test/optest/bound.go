@@ -39,6 +39,7 @@ var (
 	GEMMI16        = &Bound{NMSE: &NMSE{1e-7, 1e-7, 1e-7, 1e-7}, Why: "both operands are rounded to 16 bits: by 0.01 % of random elements"}
 	GEMMI8         = &Bound{NMSE: &NMSE{3e-4, 3e-4, 3e-4, 3e-4}, Why: "both operands are rounded to 8 bits: by 0.7 % of random elements"}
 	Conv           = &Bound{NMSE: &NMSE{F32: 1e-6, F16: 1e-6}, Why: "kernel and data are rounded to F16, whatever the kernel's type"}
+	AttentionBF16  = &Bound{F32: 0.1, Why: "operands of up to five products are rounded to 8 bits, of hundreds of terms that cancel in part"}
 	FlashAttention = &Bound{NMSE: &NMSE{1e-11, 1e-5, 1e-4, 1e-3}, Why: "queries are rounded as the type of the keys wants; values of F16 are added up in it"}
 )
 
