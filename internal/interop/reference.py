@@ -195,11 +195,6 @@ def values_of(arch, tensor, values, config):
     return values
 
 
-def unit(x, dim=-1, eps=1e-6):
-    """Vectors of length 1 as ggml makes them: transformers adds eps to the square of the length."""
-    return x / x.norm(dim=dim, keepdim=True).clamp(min=eps)
-
-
 class TableGELU(torch.nn.Module):
     """GELU as ggml's CPU backend looks it up: a table of F16 by F16."""
 
@@ -214,8 +209,10 @@ class Session:
         config = getattr(transformers, Config)(**Arguments, use_cache=False, attn_implementation="eager")
         self.make = lambda: self.filled(getattr(transformers, Class)(config), Arch, Weights, config)
         self.base = self.make()
-        if Arch == "qwen35":
-            sys.modules[type(self.base).__module__].l2norm = unit
+        if Arch == "qwen35":  # llama.cpp takes the epsilon of the norms, transformers a constant that equals it in published models
+            module = sys.modules[type(self.base).__module__]
+            l2norm = module.l2norm
+            module.l2norm = lambda x, dim=-1, eps=None: l2norm(x, dim, config.rms_norm_eps)
         return [name for name, module in self.base.named_modules() if getattr(getattr(module, "weight", None), "ndim", 0) == 2]
 
     @staticmethod
