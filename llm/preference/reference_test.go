@@ -157,7 +157,7 @@ func TestReferenceOfGroup(t *testing.T) {
 
 	groups := parallel.Local(3)
 	ranks, _ := evaluators(t, groups...)
-	add := func(ctxs ...context.Context) (refs [3]Reference, known [3]int, errs [3]error) {
+	add := func(ctxs ...context.Context) (refs []*Reference, known [3]int, errs [3]error) {
 		var all sync.WaitGroup
 		for i, e := range ranks {
 			o := ReferenceOptions{Evaluator: e, Key: "model", Folder: filepath.Join(folder, "of another machine")}
@@ -168,7 +168,13 @@ func TestReferenceOfGroup(t *testing.T) {
 			if i < len(ctxs) {
 				ctx = ctxs[i]
 			}
-			all.Go(func() { known[i], errs[i] = refs[i].Add(ctx, d, o) })
+			r := new(Reference)
+			refs = append(refs, r)
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				known[i], errs[i] = r.Add(ctx, d, o)
+			}()
 		}
 		all.Wait()
 		return refs, known, errs
@@ -184,7 +190,7 @@ func TestReferenceOfGroup(t *testing.T) {
 		for i := range refs {
 			require.NoError(t, errs[i])
 			require.Equal(t, known, found[i])
-			requireLogProbs(t, want, d, &refs[i], 1e-5)
+			requireLogProbs(t, want, d, refs[i], 1e-5)
 			require.Equal(t, refs[0].logProbs, refs[i].logProbs)
 		}
 	}
