@@ -8,13 +8,6 @@
 // L1 cache meanwhile.
 enum { KERN_LOGITS = 4096 };
 
-// The normaliser of a softmax: Σ exp(x − max). The sum is in F64, because a vocabulary has many
-// tokens.
-struct kern_normaliser {
-	float max;
-	double sum;
-};
-
 // kern_exp, but 0 for negligible values.
 static inline float kern_exp_or_zero(float x) { return x < -87.0f ? 0.0f : kern_exp(x); }
 
@@ -39,7 +32,7 @@ KERN_CLONES static void kern_normalise_steps(struct kern_normaliser *z, const fl
 	z->max = max;
 }
 
-static struct kern_normaliser kern_normalise(const float *x, int64_t n) {
+struct kern_normaliser kern_normalise(const float *x, int64_t n) {
 	struct kern_normaliser z = {.max = -INFINITY};
 	for (; n >= KERN_SOFTMAX_STEP; ) {
 		int64_t part = kern_min(n, KERN_LOGITS) / KERN_SOFTMAX_STEP * KERN_SOFTMAX_STEP;
@@ -55,38 +48,10 @@ static struct kern_normaliser kern_normalise(const float *x, int64_t n) {
 	return z;
 }
 
-// The labels of a row: `count` of them, each with its probability.
-struct kern_labels {
-	const int32_t *id;
-	const float *prob; // NULL: 1
-	int64_t count;
-};
-
-static struct kern_labels kern_labels_of(const struct ggml_tensor *labels, const struct ggml_tensor *probs, int64_t row, int64_t rows) {
-	int64_t count = ggml_nelements(labels) / rows;
-	return (struct kern_labels){
-		.id = (const int32_t *)labels->data + row * count, .prob = probs ? (const float *)probs->data + row * count : NULL, .count = count,
-	};
-}
-
-static inline float kern_prob(const struct kern_labels *l, int64_t i) { return l->prob ? l->prob[i] : 1.0f; }
-
-// Returns label i of a row, or -1 if it is not in [0, n).
-static inline int64_t kern_label(const struct kern_labels *l, int64_t i, int64_t n) {
-	return l->id[i] >= 0 && l->id[i] < n ? l->id[i] : -1;
-}
-
-// Σ prob · −log softmax(x)[label]. Labels with probability 0 count for nothing.
-static double kern_label_loss(const struct kern_labels *l, const float *x, int64_t n, double max, double log_sum) {
-	double loss = 0;
-	for (int64_t i = 0; i < l->count; i++) {
-		int64_t label = kern_label(l, i, n);
-		double prob = kern_prob(l, i);
-		if (prob != 0) {
-			loss += label < 0 ? NAN : prob * (max - x[label] + log_sum);
-		}
-	}
-	return loss;
+// Returns the label of a row, or -1 if it is not in [0, n).
+static inline int64_t kern_label(const struct ggml_tensor *labels, int64_t row, int64_t n) {
+	int32_t id = ((const int32_t *)labels->data)[row];
+	return id >= 0 && id < n ? id : -1;
 }
 
 KERN_OP(cross_entropy) {
@@ -96,16 +61,15 @@ KERN_OP(cross_entropy) {
 	float *losses = dst->data, *max = losses + rows, *sum = max + rows;
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
 		const float *x = (const float *)logits->data + r * n;
-		struct kern_labels l = kern_labels_of(dst->src[1], dst->src[2], r, rows);
 		struct kern_normaliser z = kern_normalise(x, n);
-		losses[r] = (float)kern_label_loss(&l, x, n, z.max, log(z.sum));
+		int64_t label = kern_label(dst->src[1], r, n);
+		losses[r] = label < 0 ? NAN : (float)(z.max - (double)x[label] + log(z.sum));
 		max[r] = z.max;
 		sum[r] = (float)z.sum;
 	}
 }
 
-// x becomes factor · exp(x − max).
-KERN_CLONES static void kern_scaled_exp(float *x, int64_t n, float max, float factor) {
+KERN_CLONES void kern_scaled_exp(float *x, int64_t n, float max, float factor) {
 	for (; n >= KERN_SOFTMAX_STEP; n -= KERN_SOFTMAX_STEP, x += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 			x[i] = factor * kern_exp_or_zero(x[i] - max);
@@ -122,17 +86,10 @@ KERN_OP(cross_entropy_grad) {
 	const float *weights = dst->src[2]->data, *max = dst->src[3]->data, *sum = max + rows;
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
 		float *x = (float *)dst->data + r * n;
-		struct kern_labels l = kern_labels_of(dst->src[1], dst->src[4], r, rows);
-		float all = 0;
-		for (int64_t i = 0; i < l.count; i++) {
-			all += kern_prob(&l, i);
-		}
-		kern_scaled_exp(x, n, max[r], all * weights[r] / sum[r]);
-		for (int64_t i = 0; i < l.count; i++) {
-			int64_t label = kern_label(&l, i, n);
-			if (label >= 0) {
-				x[label] -= kern_prob(&l, i) * weights[r];
-			}
+		kern_scaled_exp(x, n, max[r], weights[r] / sum[r]);
+		int64_t label = kern_label(dst->src[1], r, n);
+		if (label >= 0) {
+			x[label] -= weights[r];
 		}
 	}
 }

@@ -17,39 +17,40 @@ var (
 	crossEntropyGrad = &ggml.NativeOp{Name: "cross_entropy_grad", Func: unsafe.Pointer(C.kern_op_cross_entropy_grad)}
 )
 
-// CrossEntropy are the operands of [SoftmaxCrossEntropy]: logits with one label for each row, or with
-// several, such as the most probable tokens of a teacher.
+// CrossEntropy are the operands of [SoftmaxCrossEntropy]: logits with a label for each row.
 type CrossEntropy struct {
 	Logits *ggml.Tensor // [vocab, n], F32, contiguous
-	Labels *ggml.Tensor // I32, contiguous, n elements; with Probs k·n, k of each row, all different
-	Probs  *ggml.Tensor // F32, contiguous: the probability of each label; nil means 1
+	Labels *ggml.Tensor // I32, contiguous, n elements
 }
 
-// SoftmaxCrossEntropy returns the loss of each row of logits [vocab, n] for its labels, and the
+// SoftmaxCrossEntropy returns the loss of each row of logits [vocab, n] for its label, and the
 // normalisers [n, 2] that the gradient needs:
 //
-//	losses[i] = Σ prob · (max + log Σ exp(logits − max) − logits[label])
+//	losses[i] = max + log Σ exp(logits − max) − logits[label]
 //	normalisers[i] = max(logits), Σ exp(logits − max)
 //
-// A loss is exact even for the smallest probability. It is NaN if a label is not in the vocabulary,
-// unless its prob is 0.
+// A loss is exact even for the smallest probability. It is NaN if the label is not in the vocabulary.
 //
 // Compared with [ggml.Context.SoftMax] and a lookup of the labels' probabilities, it reads the logits
 // once and needs no memory of their size. Threads share the rows, and the result does not depend on
 // their number. It is an op of the CPU backend, and has no backward for [ggml.Graph.Backward];
 // [SoftmaxCrossEntropyGradInPlace] returns the gradient.
 func SoftmaxCrossEntropy(c *ggml.Context, x CrossEntropy) (losses, normalisers *ggml.Tensor) {
-	n := int64(0)
-	all := c.BuildOp(crossEntropy.Name, x.operands(), func(b *ggml.OpBuilder) *ggml.Tensor {
+	return withNormalisers(c, x.Logits, c.BuildOp(crossEntropy.Name, []*ggml.Tensor{x.Logits, x.Labels}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		x.require(b)
-		if b.OK() {
-			n = rows(x.Logits)
+		if !b.OK() {
+			return nil
 		}
-		return b.Native(crossEntropy, nil, ggml.F32, n, 3)
-	})
-	if n == 0 {
+		return b.Native(crossEntropy, nil, ggml.F32, rows(x.Logits), 3)
+	}))
+}
+
+// withNormalisers splits the result [n, 3] of an op on the softmax of logits.
+func withNormalisers(c *ggml.Context, logits, all *ggml.Tensor) (losses, normalisers *ggml.Tensor) {
+	if c.Err() != nil {
 		return all, all
 	}
+	n := rows(logits)
 	return c.View(all, []int64{n}, nil, 0), c.View(all, []int64{n, 2}, nil, all.Stride(1))
 }
 
@@ -57,42 +58,32 @@ func SoftmaxCrossEntropy(c *ggml.Context, x CrossEntropy) (losses, normalisers *
 // and returns a view of it. The normalisers are those of [SoftmaxCrossEntropy]; weights are F32 of n
 // elements:
 //
-//	dlogits = weight · Σ prob · (softmax(logits) − onehot(label))
+//	dlogits = weight · (softmax(logits) − onehot(label))
 //
 // It is an op of the CPU backend, and has no backward.
 func SoftmaxCrossEntropyGradInPlace(c *ggml.Context, x CrossEntropy, weights, normalisers *ggml.Tensor) *ggml.Tensor {
-	operands := x.operands(weights, normalisers)
+	operands := []*ggml.Tensor{x.Logits, x.Labels, weights, normalisers}
 	return c.BuildOp(crossEntropyGrad.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
 		x.require(b)
-		requireF32(b, "weights", weights)
-		requireF32(b, "normalisers", normalisers)
-		b.Require(weights.NumElements() == rows(x.Logits), "weights must have %d elements, one for each row of logits; there are %d", rows(x.Logits), weights.NumElements())
-		b.Require(normalisers.NumElements() == 2*rows(x.Logits), "normalisers must have %d elements, two for each row of logits; there are %d", 2*rows(x.Logits), normalisers.NumElements())
+		requireWeighted(b, x.Logits, weights, normalisers)
 		b.RequireNoOverlap(operands[0], operands[1:]...)
 		return b.NativeInPlace(crossEntropyGrad, nil)
 	})
 }
 
-// operands returns the operands present, with others before Probs.
-func (x CrossEntropy) operands(others ...*ggml.Tensor) []*ggml.Tensor {
-	all := operands{x.Logits, x.Labels}
-	all.add(others...)
-	all.addOptional(x.Probs)
-	return all
+// requireWeighted checks the operands that gradients of losses with normalisers have in common.
+func requireWeighted(b *ggml.OpBuilder, logits, weights, normalisers *ggml.Tensor) {
+	requireF32(b, "weights", weights)
+	requireF32(b, "normalisers", normalisers)
+	b.Require(weights.NumElements() == rows(logits), "weights must have %d elements, one for each row of logits; there are %d", rows(logits), weights.NumElements())
+	b.Require(normalisers.NumElements() == 2*rows(logits), "normalisers must have %d elements, two for each row of logits; there are %d", 2*rows(logits), normalisers.NumElements())
 }
 
 func (x CrossEntropy) require(b *ggml.OpBuilder) {
 	requireF32(b, "logits", x.Logits)
 	b.RequireType("labels", x.Labels, ggml.I32)
 	b.RequireContiguous("labels", x.Labels)
-	n := rows(x.Logits)
-	if x.Probs == nil {
-		b.Require(x.Labels.NumElements() == n, "labels must have %d elements, one for each row of logits; there are %d", n, x.Labels.NumElements())
-		return
-	}
-	requireF32(b, "probs", x.Probs)
-	b.Require(n > 0 && x.Labels.NumElements()%n == 0, "labels must be equally many for each of the %d rows of logits; there are %d", n, x.Labels.NumElements())
-	b.Require(x.Probs.NumElements() == x.Labels.NumElements(), "probs must have %d elements, one for each label; there are %d", x.Labels.NumElements(), x.Probs.NumElements())
+	b.Require(x.Labels.NumElements() == rows(x.Logits), "labels must have %d elements, one for each row of logits; there are %d", rows(x.Logits), x.Labels.NumElements())
 }
 
 func rows(x *ggml.Tensor) int64 { return x.NumElements() / x.Dim(0) }

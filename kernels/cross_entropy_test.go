@@ -16,75 +16,42 @@ import (
 
 // crossEntropyCases have rows shorter and longer than KERN_LOGITS.
 func crossEntropyCases() []opCase {
-	// One label of each row, or several with their probabilities.
-	labelled := func(d *draw, others ...func(logits, labels, probs refmath.Tensor) operand) []operand {
+	labelled := func(d *draw) []operand {
 		ne := []int64{d.Size([]int64{40, 400, 9000}[d.IntN(3)]), d.Size(5), d.Size(3)}
-		k := int64(1)
-		if d.IntN(2) == 0 {
-			k = d.Size(5)
-		}
-		args := []operand{d.Operand(refmath.Normal(d.Rand, 3, ne...)), d.Indices(ne[0], k*ne[1]*ne[2])}
-		var probs []operand
-		if k > 1 {
-			probs = append(probs, d.F32(k, ne[1]*ne[2]))
-		}
-		for _, other := range others {
-			args = append(args, other(args[0].Values, args[1].Values, optionalValues(probs)))
-		}
-		return append(args, probs...)
+		return []operand{d.Operand(refmath.Normal(d.Rand, 3, ne...)), d.Indices(ne[0], ne[1]*ne[2])}
 	}
-	operands := func(x tensors, others int) kernels.CrossEntropy {
-		of := kernels.CrossEntropy{Logits: x[0], Labels: x[1]}
-		if len(x) > 2+others {
-			of.Probs = x[2+others]
-		}
-		return of
-	}
-	probs := func(x refs, others int) (p refmath.Tensor) {
-		if len(x) > 2+others {
-			p = x[2+others]
-		}
-		return p
-	}
+	operands := func(x tensors) kernels.CrossEntropy { return kernels.CrossEntropy{Logits: x[0], Labels: x[1]} }
 	part := func(all refmath.Tensor, from, columns int64) refmath.Tensor {
 		n := all.Ne[0]
 		return refmath.From(all.Data[from*n:(from+columns)*n], n, columns)
 	}
 	build := kernels.SoftmaxCrossEntropy
 	return []opCase{{
-		Name: "cross_entropy", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 40, Operands: func(d *draw) []operand { return labelled(d) },
+		Name: "cross_entropy", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 40, Operands: labelled,
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
-			losses, _ := build(c, operands(x, 0))
+			losses, _ := build(c, operands(x))
 			return losses
 		},
-		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1], probs(x, 0)), 0, 1) },
+		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1]), 0, 1) },
 	}, {
-		Name: "cross_entropy_normalisers", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 30, Operands: func(d *draw) []operand { return labelled(d) },
+		Name: "cross_entropy_normalisers", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 30, Operands: labelled,
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
-			_, normalisers := build(c, operands(x, 0))
+			_, normalisers := build(c, operands(x))
 			return normalisers
 		},
-		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1], probs(x, 0)), 1, 2) },
+		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1]), 1, 2) },
 	}, {
 		Name: "cross_entropy_grad", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 40, InPlace: true,
 		Operands: func(d *draw) []operand {
-			return labelled(d, func(logits, _, _ refmath.Tensor) operand { return d.F32(logits.Rows()) },
-				func(logits, labels, probs refmath.Tensor) operand {
-					return operand{Type: ggml.F32, Values: part(refmath.CrossEntropy(logits, labels, probs), 1, 2)}
-				})
+			args := labelled(d)
+			normalisers := part(refmath.CrossEntropy(args[0].Values, args[1].Values), 1, 2)
+			return append(args, d.F32(args[0].Values.Rows()), operand{Type: ggml.F32, Values: normalisers})
 		},
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
-			return kernels.SoftmaxCrossEntropyGradInPlace(c, operands(x, 2), x[2], x[3])
+			return kernels.SoftmaxCrossEntropyGradInPlace(c, operands(x), x[2], x[3])
 		},
-		Want: func(x refs) refmath.Tensor { return refmath.CrossEntropyBack(x[0], x[1], x[2], probs(x, 2)) },
+		Want: func(x refs) refmath.Tensor { return refmath.CrossEntropyBack(x[0], x[1], x[2]) },
 	}}
-}
-
-func optionalValues(x []operand) (values refmath.Tensor) {
-	if len(x) > 0 {
-		values = x[0].Values
-	}
-	return values
 }
 
 // lossesAndGradients returns the losses and gradients of rows with labels, with weights of 1.
@@ -186,9 +153,9 @@ func TestCrossEntropyOfLargeVocabulary(t *testing.T) {
 	for i, row := range rows {
 		ids, ones := refmath.From(labels[i:i+1]), refmath.From([]float64{1})
 		logits := refmath.From(row)
-		require.InDelta(t, refmath.CrossEntropy(logits, ids, refmath.Tensor{}).Data[0], losses[i], 1e-6)
+		require.InDelta(t, refmath.CrossEntropy(logits, ids).Data[0], losses[i], 1e-6)
 		got := grads[i*vocab : (i+1)*vocab]
-		require.LessOrEqual(t, refmath.RelativeError(got, refmath.CrossEntropyBack(logits, ids, ones, refmath.Tensor{}).Data), 1e-6)
+		require.LessOrEqual(t, refmath.RelativeError(got, refmath.CrossEntropyBack(logits, ids, ones).Data), 1e-6)
 	}
 	for _, threads := range []int{2, 3} {
 		l, g := lossesAndGradients(t, threads, rows, labels...)
@@ -212,12 +179,6 @@ func TestCrossEntropyErrors(t *testing.T) {
 		},
 		"labels must have 3 elements, one for each row of logits; there are 4": func(c *ggml.Context) {
 			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 4)})
-		},
-		"labels must be equally many for each of the 3 rows of logits; there are 4": func(c *ggml.Context) {
-			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 4), Probs: x(c, 4)})
-		},
-		"probs must have 6 elements, one for each label; there are 3": func(c *ggml.Context) {
-			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 2, 3), Probs: x(c, 3)})
 		},
 		"weights must have 3 elements, one for each row of logits; there are 1": func(c *ggml.Context) {
 			kernels.SoftmaxCrossEntropyGradInPlace(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 3)}, x(c, 1), x(c, 3, 2))

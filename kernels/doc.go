@@ -2,8 +2,9 @@
 // as it goes, and its gradients ([GEMM], [GEMMGradInput], [AccumulateGradWeight]), GEMV with software
 // prefetch ([GEMV]), products of experts ([GroupedGEMM], [GroupedGEMV]), low-rank updates ([AddLoRA],
 // [GEMMLoRA]), causal attention ([CausalAttention]), norms ([WeightedRMSNorm], [AddRMSNorm], [LayerNorm]), gates
-// ([GateGELU]) and the cross-entropy ([SoftmaxCrossEntropy]), each with its gradient, and a step of the
-// optimiser ([AdamWStep], with [SumSquares] and [GateStep]).
+// ([GateGELU]), the cross-entropy ([SoftmaxCrossEntropy]) and the divergence from a teacher
+// ([SoftmaxDivergence]), each with its gradient, and a step of the optimiser ([AdamWStep], with [SumSquares]
+// and [GateStep]).
 //
 // They are built in a [ggml.Context] by its hook [ggml.Context.BuildOp], like the ops of package ggml: a bad
 // operand becomes the context's error, and [ggml.Tensor.Op], profiles and summaries show their names. Only

@@ -278,6 +278,26 @@ func ExampleSoftmaxCrossEntropyGradInPlace() {
 	// Output: [4] [0.5 -1.5 0.5 0.5]
 }
 
+// The teacher gives label 1 a half, and the others, of which each has a quarter, share the rest.
+func ExampleSoftmaxDivergence() {
+	s := newSheet()
+	losses, slopes := kernels.SoftmaxDivergence(s.Context, kernels.Divergence{
+		Logits: s.f32([]float32{3, 3, 3, 3}, 4), Labels: s.i32([]int32{1}, 1), Probs: s.f32([]float32{0.5, 0.5}, 2),
+	})
+	s.show(losses, slopes)
+	// Output:
+	// [1] [0.1438]
+	// [4] [3 4 0.3333 -0.25]
+}
+
+func ExampleSoftmaxDivergenceGradInPlace() {
+	s := newSheet()
+	logits, labels := s.f32([]float32{3, 3, 3, 3}, 4), s.i32([]int32{1}, 1)
+	_, slopes := kernels.SoftmaxDivergence(s.Context, kernels.Divergence{Logits: logits, Labels: labels, Probs: s.f32([]float32{0.5, 0.5}, 2)})
+	s.show(kernels.SoftmaxDivergenceGradInPlace(s.Context, logits, labels, s.f32([]float32{2}, 1), slopes))
+	// Output: [4] [0.1667 -0.5 0.1667 0.1667]
+}
+
 func ExampleCastBF16() {
 	s := newSheet()
 	s.show(kernels.CastBF16(s.Context, s.f32([]float32{1, 1.001, 3.1416}, 3)))

@@ -71,15 +71,19 @@ var kernelFunctions = map[string]any{
 	"AddRMSNormGrad":      kernels.AddRMSNormGrad,
 	"WeightedRMSNorm":     kernels.WeightedRMSNorm,
 	"WeightedRMSNormGrad": kernels.WeightedRMSNormGrad,
-	"SoftmaxCrossEntropy": func(c ggmlContext, logits, labels, probs *tensor) (losses, normalisers *tensor) {
-		return kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: logits, Labels: labels, Probs: probs})
+	"SoftmaxCrossEntropy": func(c ggmlContext, logits, labels *tensor) (losses, normalisers *tensor) {
+		return kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: logits, Labels: labels})
 	},
-	"SoftmaxCrossEntropyGradInPlace": func(c ggmlContext, logits, labels, probs, weights, normalisers *tensor) *tensor {
-		return kernels.SoftmaxCrossEntropyGradInPlace(c, kernels.CrossEntropy{Logits: logits, Labels: labels, Probs: probs}, weights, normalisers)
+	"SoftmaxCrossEntropyGradInPlace": func(c ggmlContext, logits, labels, weights, normalisers *tensor) *tensor {
+		return kernels.SoftmaxCrossEntropyGradInPlace(c, kernels.CrossEntropy{Logits: logits, Labels: labels}, weights, normalisers)
 	},
-	"CastBF16":       kernels.CastBF16,
-	"GateGELU":       kernels.GateGELU,
-	"GLUGradInPlace": kernels.GLUGradInPlace,
+	"SoftmaxDivergence": func(c ggmlContext, logits, labels, probs *tensor, beta float32) (losses, slopes *tensor) {
+		return kernels.SoftmaxDivergence(c, kernels.Divergence{Logits: logits, Labels: labels, Probs: probs, Beta: beta})
+	},
+	"SoftmaxDivergenceGradInPlace": kernels.SoftmaxDivergenceGradInPlace,
+	"CastBF16":                     kernels.CastBF16,
+	"GateGELU":                     kernels.GateGELU,
+	"GLUGradInPlace":               kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamWOperands{Param: param, Grad: grad, M: m, V: v, Settings: settings})
 	},
@@ -283,24 +287,29 @@ func sequenceKernels() {
 }
 
 func lossKernels() {
-	labelled := func(p *program) (args list, rows int64) {
+	labelled := func(p *program, k int64) (args list, rows int64) {
 		logits := p.anyContiguous(f32)
 		rows = logits.NumElements() / logits.Dim(0)
-		k := p.size(3)
-		probs := p.maybe(func() *tensor { return p.contiguous(f32, k, rows) })
-		if probs == nil {
-			k = 1
-		}
-		return list{logits, p.ids(logits.Dim(0), ggml.I32, k, rows), probs}, rows
+		return list{logits, p.ids(logits.Dim(0), ggml.I32, k, rows)}, rows
 	}
 	family(func(p *program) []any {
-		args, _ := labelled(p)
+		args, _ := labelled(p, 1)
 		return args
 	}, "SoftmaxCrossEntropy")
 	family(func(p *program) []any {
-		args, rows := labelled(p)
+		args, rows := labelled(p, 1)
 		return append(args, p.contiguous(f32, rows), p.contiguous(f32, rows, 2))
 	}, "SoftmaxCrossEntropyGradInPlace")
+	family(func(p *program) []any {
+		k := p.size(3)
+		args, rows := labelled(p, k)
+		return append(args, p.contiguous(f32, k+1, rows), float32(p.IntN(3))/2)
+	}, "SoftmaxDivergence")
+	family(func(p *program) []any {
+		k := p.size(3)
+		args, rows := labelled(p, k)
+		return append(args, p.contiguous(f32, rows), p.contiguous(f32, k+3, rows))
+	}, "SoftmaxDivergenceGradInPlace")
 }
 
 func normKernels() {

@@ -2,12 +2,10 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// CrossEntropyOperands are logits [vocab, n] with the labels, I32, and the weights of the losses, F32 [1, n]. A
-// token has one label, or k different ones with their probabilities: both are [k, n].
+// CrossEntropyOperands are logits [vocab, n] with the labels, I32 [1, n], and the weights of the losses, F32 [1, n].
 type CrossEntropyOperands struct {
 	Logits          *ggml.Tensor
 	Labels, Weights TokenInput
-	Probs           TokenInput // nil: 1, of one label
 }
 
 // A TokenInput returns an input with k numbers for each token of a chunk [k, n]: a view of one that all chunks share,
@@ -21,16 +19,13 @@ type Losses struct {
 	Grad func() *ggml.Tensor
 }
 
-// CrossEntropy is Σ prob · −log softmax(logits)[label] of each token.
+// CrossEntropy is −log softmax(logits)[label] of each token.
 var CrossEntropy = &Op[CrossEntropyOperands, Losses]{plainCrossEntropy}
 
 // plainCrossEntropy computes log Σ exp(logit) − logit[label], which stays exact for any probability
 // of the label. The first term follows from the likeliest token, whose probability is not 0:
 // its logit less the logarithm of its softmax.
 func plainCrossEntropy(t *Tape, e CrossEntropyOperands) Losses {
-	if e.Probs != nil {
-		return plainSoftCrossEntropy(t, e)
-	}
 	c, z, labels, vocab, n := t.C, e.Logits, e.Labels(true), e.Logits.Dim(0), e.Logits.Dim(1)
 	entries := func(z *ggml.Tensor) *ggml.Tensor { return c.Reshape(z, 1, vocab, n) } // as rows, for look-ups
 	top := c.Reshape(c.ArgMax(z), 1, n)
@@ -38,22 +33,6 @@ func plainCrossEntropy(t *Tape, e CrossEntropyOperands) Losses {
 	p := c.SoftMax(z)
 	return Losses{c.Reshape(c.Sub(above, c.Log(c.GetRows(entries(p), top))), n), func() *ggml.Tensor {
 		less := c.SetRows(entries(p), c.ScaleBias(c.GetRows(entries(p), labels), 1, -1), labels)
-		return c.MulInPlace(c.Reshape(less, vocab, n), e.Weights(true))
-	}}
-}
-
-// plainSoftCrossEntropy is plainCrossEntropy of several labels with their probabilities.
-func plainSoftCrossEntropy(t *Tape, e CrossEntropyOperands) Losses {
-	c, z, labels, vocab, n := t.C, e.Logits, e.Labels(true), e.Logits.Dim(0), e.Logits.Dim(1)
-	k, probs := labels.Dim(0), e.Probs(true)
-	entries := func(z *ggml.Tensor) *ggml.Tensor { return c.Reshape(z, 1, vocab, n) } // as rows, for look-ups
-	top := c.Reshape(c.ArgMax(z), 1, n)
-	p := c.SoftMax(z)
-	above := c.Sub(c.GetRows(entries(z), labels), c.GetRows(entries(z), top)) // [1, k, n]
-	logs := c.Reshape(c.Add(above, c.Log(c.GetRows(entries(p), top))), k, n)  // of the labels' probabilities
-	return Losses{c.Reshape(c.Neg(c.SumRows(c.Mul(logs, probs))), n), func() *ggml.Tensor {
-		all := c.Mul(p, c.SumRows(probs))
-		less := c.SetRows(entries(all), c.Sub(c.GetRows(entries(all), labels), c.Reshape(probs, 1, k, n)), labels)
 		return c.MulInPlace(c.Reshape(less, vocab, n), e.Weights(true))
 	}}
 }

@@ -45,9 +45,10 @@ type Feed struct {
 	// Hidden are the indices [from, to) in its row that each token does not see of its sample: answers
 	// between its prompt and its own. nil means none.
 	Hidden  [][2]int32
-	Targets []int32   // the token that follows each, or several for each, with Probs
-	Probs   []float32 // of the targets
+	Targets []int32   // the token that follows each
 	Weights []float32 // of each token in the loss
+	Taught  []int32   // a teacher's most likely tokens for each
+	Probs   []float32 // of them, and of all others together
 	Noise   Noise
 }
 

@@ -13,16 +13,25 @@ type TokenLosses struct {
 	likeliest []*ggml.Tensor // I32, chunk by chunk; only in graphs without gradients
 }
 
-// LossOptions describe the cross-entropy of a graph.
+// LossOptions describe the loss of a graph.
 type LossOptions struct {
-	Chunk   int64        // tokens whose logits exist at a time
-	Targets int64        // of each token, with their probabilities; 0: one, whose probability is 1
-	Into    *ggml.Tensor // its first elements receive the losses; nil: a new tensor
+	Chunk int64        // tokens whose logits exist at a time
+	Into  *ggml.Tensor // its first elements receive the losses; nil: a new tensor
+	// Teacher makes the loss a divergence from a teacher; nil: cross-entropy.
+	Teacher *TeacherOptions
 }
 
-// CrossEntropy computes the loss of x [n_embd, n] chunk by chunk, each with its gradient, so that
+// TeacherOptions describe the loss beside a teacher: its divergence, and a weight of cross-entropy.
+type TeacherOptions struct {
+	TopK         int64   // labels of the teacher for each token
+	Temperature  float32 // divides the logits for the divergence
+	Beta         float32 // selects the divergence, see [DivergenceOperands]
+	CrossEntropy float32 // weight
+}
+
+// Loss computes the loss of x [n_embd, n] chunk by chunk, each with its gradient, so that
 // the logits of the whole batch never exist; logits returns a chunk's, [vocab, tokens].
-func (t *Tape) CrossEntropy(x *Value, o LossOptions, logits func(t *Tape, x *Value) *Value) *TokenLosses {
+func (t *Tape) Loss(x *Value, o LossOptions, logits func(t *Tape, x *Value) *Value) *TokenLosses {
 	l, into := &TokenLosses{}, o.Into
 	if into != nil {
 		l.losses = t.C.View(into, []int64{x.T.Dim(1)}, nil, 0)
@@ -30,7 +39,7 @@ func (t *Tape) CrossEntropy(x *Value, o LossOptions, logits func(t *Tape, x *Val
 	var parts []*ggml.Tensor
 	for _, r := range chunks(x.T.Dim(1), o.Chunk) {
 		part := &Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}
-		losses, dx := t.at(r).chunkLoss(part, x.T.Dim(1), o.Targets, l, logits)
+		losses, dx := t.at(r).chunkLoss(part, x.T.Dim(1), o.Teacher, l, logits)
 		if into != nil {
 			t.Graph.Expand(t.C.Copy(losses, t.C.View(into, []int64{r.to - r.from}, nil, r.from*into.Stride(0))))
 		}
@@ -51,7 +60,7 @@ func (t *Tape) CrossEntropy(x *Value, o LossOptions, logits func(t *Tape, x *Val
 }
 
 // chunkLoss runs a chunk forwards and backwards; tokens is the size of the batch.
-func (t *Tape) chunkLoss(x *Value, tokens, targets int64, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (losses, dx *ggml.Tensor) {
+func (t *Tape) chunkLoss(x *Value, tokens int64, teacher *TeacherOptions, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (losses, dx *ggml.Tensor) {
 	c, own := t.C, t.fork()
 	z := logits(own, x)
 	if !t.Training() {
@@ -59,7 +68,12 @@ func (t *Tape) chunkLoss(x *Value, tokens, targets int64, l *TokenLosses, logits
 		t.Graph.Expand(likeliest)
 		l.likeliest = append(l.likeliest, likeliest)
 	}
-	loss := CrossEntropy.Build(t, t.withTargets(z.T, targets, tokens))
+	var loss Losses
+	if teacher != nil {
+		loss = t.taughtLoss(z.T, teacher, tokens)
+	} else {
+		loss = t.crossEntropy(z.T, tokens, t.lossWeights(z.T.Dim(1), tokens))
+	}
 	t.Graph.Expand(loss.Y)
 	if !t.Training() {
 		return loss.Y, nil
@@ -69,27 +83,57 @@ func (t *Tape) chunkLoss(x *Value, tokens, targets int64, l *TokenLosses, logits
 	return loss.Y, own.gradient(x)
 }
 
-// withTargets returns the logits [vocab, n] of a chunk with the labels of its tokens among all, and the weights of
-// their losses.
-func (t *Tape) withTargets(logits *ggml.Tensor, targets, tokens int64) CrossEntropyOperands {
-	n, k := logits.Dim(1), max(1, targets)
-	e := CrossEntropyOperands{
+// crossEntropy is the cross-entropy of a chunk's logits [vocab, n].
+func (t *Tape) crossEntropy(logits *ggml.Tensor, tokens int64, weights TokenInput) Losses {
+	return CrossEntropy.Build(t, CrossEntropyOperands{
 		Logits:  logits,
-		Labels:  tokenInput(t, "labels", ggml.I32, [2]int64{k, n}, tokens, func(f *Feed) []int32 { return f.Targets }),
-		Weights: tokenInput(t, "weights", ggml.F32, [2]int64{1, n}, tokens, func(f *Feed) []float32 { return f.Weights }),
+		Labels:  tokenInput(t, "labels", ggml.I32, [2]int64{1, logits.Dim(1)}, tokens, func(f *Feed) []int32 { return f.Targets }),
+		Weights: weights,
+	})
+}
+
+func (t *Tape) lossWeights(n, tokens int64) TokenInput {
+	return tokenInput(t, "weights", ggml.F32, [2]int64{1, n}, tokens, func(f *Feed) []float32 { return f.Weights })
+}
+
+// taughtLoss is the loss of a chunk's logits [vocab, n] beside a teacher.
+func (t *Tape) taughtLoss(logits *ggml.Tensor, o *TeacherOptions, tokens int64) Losses {
+	c, n, z := t.C, logits.Dim(1), logits
+	if o.Temperature != 1 || o.CrossEntropy != 0 { // gradients may overwrite their logits
+		z = c.Scale(logits, 1/o.Temperature)
 	}
-	if targets > 0 {
-		e.Probs = tokenInput(t, "label probabilities", ggml.F32, [2]int64{k, n}, tokens, func(f *Feed) []float32 { return f.Probs })
+	weights := t.lossWeights(n, tokens)
+	taught := Divergence.Build(t, DivergenceOperands{
+		Logits:  z,
+		Labels:  tokenInput(t, "teacher's labels", ggml.I32, [2]int64{o.TopK, n}, tokens, func(f *Feed) []int32 { return f.Taught }),
+		Probs:   tokenInput(t, "teacher's probabilities", ggml.F32, [2]int64{o.TopK + 1, n}, tokens, func(f *Feed) []float32 { return f.Probs }),
+		Weights: weights, Beta: o.Beta,
+	})
+	grad := func() *ggml.Tensor {
+		if o.Temperature == 1 {
+			return taught.Grad()
+		}
+		return c.Scale(taught.Grad(), 1/o.Temperature)
 	}
-	return e
+	if o.CrossEntropy == 0 {
+		return Losses{taught.Y, grad}
+	}
+	own := t.crossEntropy(logits, tokens, weights)
+	return Losses{c.Add(taught.Y, c.Scale(own.Y, o.CrossEntropy)), func() *ggml.Tensor {
+		return c.Add(grad(), c.Scale(own.Grad(), o.CrossEntropy))
+	}}
 }
 
 // tokenInput returns an input of a chunk [k, n] of all tokens.
 func tokenInput[T ggml.Element](t *Tape, name string, typ ggml.Type, shape [2]int64, tokens int64, of func(f *Feed) []T) TokenInput {
 	first, k := t.column*shape[0], shape[0]
+	var own *ggml.Tensor // of this chunk
 	return func(shared bool) *ggml.Tensor {
 		if !shared {
-			return Declare(t.Inputs, fmt.Sprintf("%s from %d", name, t.column), typ, shape[:], func(f *Feed, x []T) { copy(x, of(f)[first:]) })
+			if own == nil {
+				own = Declare(t.Inputs, fmt.Sprintf("%s from %d", name, t.column), typ, shape[:], func(f *Feed, x []T) { copy(x, of(f)[first:]) })
+			}
+			return own
 		}
 		all := t.constant(name, func() *ggml.Tensor { // a copy on the device
 			return t.C.Cont(Declare(t.Inputs, name, typ, []int64{k * tokens}, func(f *Feed, x []T) { copy(x, of(f)) }))
@@ -98,7 +142,7 @@ func tokenInput[T ggml.Element](t *Tape, name string, typ ggml.Type, shape [2]in
 	}
 }
 
-// Losses returns −log p(label) of each token, in nats.
+// Losses returns the loss of each token, in nats.
 func (l *TokenLosses) Losses() ([]float32, error) { return ggml.Read[float32](l.losses) }
 
 // Likeliest returns the most probable next token of each token, in a graph without gradients.

@@ -36,6 +36,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		GLU.By(gluInPlace),
 		GatedDelta.By(gatedDeltaRule),
 		CrossEntropy.By(softmaxCrossEntropy),
+		Divergence.By(softmaxDivergence),
 		ScatterAdd.By(func(t *Tape, s ScatterOperands) *ggml.Tensor { return t.C.GetRowsBack(s.Rows, s.IDs, s.Like) }),
 		SumColumns.By(func(t *Tape, s SumOperands) *ggml.Tensor { return t.C.RepeatBack(s.X, s.Like) }),
 		RoPE.By(ropeBack),
@@ -183,12 +184,17 @@ func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 
 func softmaxCrossEntropy(t *Tape, e CrossEntropyOperands) Losses {
 	native := kernels.CrossEntropy{Logits: e.Logits, Labels: e.Labels(false)}
-	if e.Probs != nil {
-		native.Probs = e.Probs(false)
-	}
 	losses, normalisers := kernels.SoftmaxCrossEntropy(t.C, native)
 	return Losses{losses, func() *ggml.Tensor {
 		return kernels.SoftmaxCrossEntropyGradInPlace(t.C, native, e.Weights(false), normalisers)
+	}}
+}
+
+func softmaxDivergence(t *Tape, d DivergenceOperands) Losses {
+	labels := d.Labels(false)
+	losses, slopes := kernels.SoftmaxDivergence(t.C, kernels.Divergence{Logits: d.Logits, Labels: labels, Probs: d.Probs(false), Beta: d.Beta})
+	return Losses{losses, func() *ggml.Tensor {
+		return kernels.SoftmaxDivergenceGradInPlace(t.C, d.Logits, labels, d.Weights(false), slopes)
 	}}
 }
 

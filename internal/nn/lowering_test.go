@@ -184,29 +184,41 @@ func TestLoweringsNorm(t *testing.T) {
 	}
 }
 
-// Losses and their gradients, also of labels whose probability is 0 in single precision, and of several
-// labels of a token.
+// Losses and their gradients, also of labels whose probability is 0 in single precision.
 func TestLoweringsCrossEntropy(t *testing.T) {
 	const vocab, n = 301, 7
 	labels, weights := []int32{0, 300, 5, 17, 250, 33, 100}, optest.Normal(2, n)
 	logits := optest.Normal(1, vocab*n)
 	logits[3*vocab+17], logits[4*vocab+250] = -90, -500
-	for _, k := range []int64{0, 1, 3} {
-		var ids []int32
-		for _, label := range labels {
-			for i := range max(1, int32(k)) {
-				ids = append(ids, (label+7*i)%vocab)
-			}
-		}
+	requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
+		z, x := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, 1, n)
+		of := nn.CrossEntropyOperands{Logits: w.Cont(z), Labels: input(x), Weights: input(w.Reshape(w.Leaf(weights...), 1, n))}
+		require.NoError(t, ggml.Write(x, labels)) // allocated with the leaves
+		losses := nn.CrossEntropy.Build(tape, of)
+		return []*ggml.Tensor{losses.Y, losses.Grad()}
+	})
+}
+
+func input(x *ggml.Tensor) nn.TokenInput { return func(bool) *ggml.Tensor { return x } }
+
+// The same of divergences from a teacher, some of whose probabilities are 0.
+func TestLoweringsDivergence(t *testing.T) {
+	const vocab, n, k = 301, 7, 3
+	logits, weights := optest.Normal(1, vocab*n), optest.Normal(2, n)
+	var labels []int32
+	var probs []float32
+	for i := range int32(n) {
+		labels, probs = append(labels, i, 100+i, 300-i), append(probs, 0.5, 0, 0.2, 0.3)
+	}
+	logits[3*vocab+3], logits[4*vocab+104] = -90, -500
+	for _, beta := range []float32{0, 0.5, 1} {
 		requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
-			z, x := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, max(1, k), n)
-			input := func(x *ggml.Tensor) nn.TokenInput { return func(bool) *ggml.Tensor { return x } }
-			of := nn.CrossEntropyOperands{Logits: w.Cont(z), Labels: input(x), Weights: input(w.Reshape(w.Leaf(weights...), 1, n))}
-			if k > 0 {
-				of.Probs = input(w.Reshape(w.Leaf(optest.Normal(3, int(k*n))...), k, n))
+			z, x := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, k, n)
+			of := nn.DivergenceOperands{
+				Logits: w.Cont(z), Labels: input(x), Probs: input(w.Reshape(w.Leaf(probs...), k+1, n)), Weights: input(w.Reshape(w.Leaf(weights...), 1, n)), Beta: beta,
 			}
-			require.NoError(t, ggml.Write(x, ids)) // allocated with the leaves
-			losses := nn.CrossEntropy.Build(tape, of)
+			require.NoError(t, ggml.Write(x, labels))
+			losses := nn.Divergence.Build(tape, of)
 			return []*ggml.Tensor{losses.Y, losses.Grad()}
 		})
 	}

@@ -41,12 +41,8 @@ type Options struct {
 	// The computation calls LayerHook whenever it enters or leaves a layer, and waits for it; nil means none.
 	Layers    []int
 	LayerHook func(layer int, e arch.LayerEvent)
-	// Targets is the number of targets of each token, with a probability each: the most probable next tokens of a
-	// teacher, for distillation. 0 means one target, whose probability is 1.
-	Targets int
-	// Temperature divides the logits before the softmax; 0 means 1. Distillation multiplies LossWeights by its
-	// square, so that gradients keep their size (arXiv 1503.02531).
-	Temperature float32
+	// Teacher makes the loss the divergence from a teacher, for distillation; nil means cross-entropy.
+	Teacher *Teacher
 	// Losses receives the loss of each token, for graphs that continue from it: F32, contiguous, with at least one
 	// element per token. If it is nil, the graph allocates the tensor.
 	Losses *ggml.Tensor
@@ -91,7 +87,7 @@ type Graph struct {
 	batch     int
 	packed    bool
 	branched  bool
-	targets   int // of each token; 0 without probabilities
+	topK      int // labels of the teacher for each token; 0 without a teacher
 
 	inputs  *nn.Inputs
 	losses  *nn.TokenLosses
@@ -102,8 +98,7 @@ type Graph struct {
 // A Batch is the input of a [Graph]: rows of equal length, one after the other.
 type Batch struct {
 	Tokens      []int32   // what the model sees
-	Targets     []int32   // the next token of each token; with Options.Targets k different ones of each, in a row
-	Probs       []float32 // probability of each target, with Options.Targets
+	Targets     []int32   // the next token of each token
 	LossWeights []float32 // weight of each token's loss; 0 leaves it out. nil: 1/n each
 	// Starts has, for each token, the index in its row of its sample's first token. Samples that share a row do not
 	// attend to each other, and the positions of each begin at 0. nil: each row is one sample.
@@ -118,6 +113,10 @@ type Batch struct {
 	Samples []int32
 	// Noise seeds dropout and NEFTune.
 	Noise Noise
+	// Taught has, with Options.Teacher, the TopK most likely next tokens of each token by the teacher, and Probs TopK+1
+	// probabilities of each token: theirs, and the one of all others together. A token without loss may have any.
+	Taught []int32
+	Probs  []float32
 }
 
 // New builds the graph of a model for an engine, which must stay open as long as the graph. Nothing is allocated
@@ -140,7 +139,7 @@ func New(m *model.Model, e *device.Engine, o Options) (*Graph, error) {
 	}
 	c := ggml.NewContext()
 	l := &Graph{
-		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed, branched: o.Branched, targets: o.Targets,
+		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed, branched: o.Branched, topK: o.Teacher.topK(),
 		workspace: o.Workspace, shared: o.Workspace != nil, inputs: nn.NewInputs(c),
 	}
 	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer, ""), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads, Copies: copies}
@@ -181,11 +180,8 @@ func (o Options) check(m *model.Model) error {
 	if x := o.Losses; x != nil && (x.Type() != ggml.F32 || !x.IsContiguous() || x.NumElements() < int64(o.Length*o.Batch)) {
 		return fmt.Errorf("the losses of %d tokens are written to %v, which must be contiguous F32 with an element for each", o.Length*o.Batch, x)
 	}
-	if v := m.Config().Vocab; o.Targets < 0 || o.Targets > v {
-		return fmt.Errorf("the graph takes %d targets of each token; they are tokens of the vocabulary, which has %d", o.Targets, v)
-	}
-	if !(o.Temperature >= 0) || math.IsInf(float64(o.Temperature), 0) {
-		return fmt.Errorf("the temperature is %v; it must be finite and positive, or 0 for 1", o.Temperature)
+	if err := o.Teacher.check(m.Config().Vocab); err != nil {
+		return err
 	}
 	if o.Branched {
 		if !o.Packed {
@@ -225,10 +221,8 @@ func (l *Graph) build(t *nn.Tape, o Options) {
 		chunk = cmp.Or(o.LogitsChunk, 128)
 	}
 	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/c.Vocab))
-	loss := nn.LossOptions{Chunk: int64(chunk), Targets: int64(o.Targets), Into: o.Losses}
-	l.losses = t.CrossEntropy(b.Hidden(t, o.Checkpoint), loss, func(t *nn.Tape, x *nn.Value) *nn.Value {
-		return t.Scale(b.Logits(t, x), 1/cmp.Or(o.Temperature, 1))
-	})
+	loss := nn.LossOptions{Chunk: int64(chunk), Into: o.Losses, Teacher: o.Teacher.options()}
+	l.losses = t.Loss(b.Hidden(t, o.Checkpoint), loss, b.Logits)
 	t.Backward()
 }
 
@@ -266,7 +260,7 @@ func (l *Graph) Close() error {
 }
 
 // Compute runs the batch through the graph. It returns the loss of each token, −log p(target) in nats or, with
-// Options.Targets, Σ prob · −log p(target), and adds Σ weight·∂loss/∂parameter to the gradient accumulators, if the graph has any.
+// Options.Teacher, the divergence from it, and adds Σ weight·∂loss/∂parameter to the gradient accumulators, if the graph has any.
 func (l *Graph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 	if err := l.acquire("Graph.Compute"); err != nil {
 		return nil, err
@@ -350,9 +344,8 @@ func (l *Graph) Memory() layout.Sizes { return l.workspace.Sizes() }
 
 func (l *Graph) check(b Batch) error {
 	n := l.length * l.batch
-	targets := n * max(1, l.targets)
-	if len(b.Tokens) != n || len(b.Targets) != targets || b.LossWeights != nil && len(b.LossWeights) != n {
-		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d, %d and %d", len(b.Tokens), len(b.Targets), len(b.LossWeights), n, targets, n)
+	if len(b.Tokens) != n || len(b.Targets) != n || b.LossWeights != nil && len(b.LossWeights) != n {
+		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d, %d and %d", len(b.Tokens), len(b.Targets), len(b.LossWeights), n, n, n)
 	}
 	for i := range n {
 		if t := b.Tokens[i]; t < 0 || int(t) >= l.m.Config().Vocab {
@@ -372,33 +365,12 @@ func (l *Graph) check(b Batch) error {
 }
 
 func (l *Graph) checkTargets(b Batch) error {
-	vocab := l.m.Config().Vocab
 	for i, t := range b.Targets {
-		if t < 0 || int(t) >= vocab {
+		if vocab := l.m.Config().Vocab; t < 0 || int(t) >= vocab {
 			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, vocab)
 		}
 	}
-	if l.targets == 0 {
-		if b.Probs != nil {
-			return errors.New("the batch has probabilities of targets; build the graph with Targets")
-		}
-		return nil
-	}
-	if len(b.Probs) != len(b.Targets) {
-		return fmt.Errorf("the batch has %d probabilities for %d targets", len(b.Probs), len(b.Targets))
-	}
-	seenAt := make([]int, vocab) // the token, from 1, that has a target
-	for i, t := range b.Targets {
-		token := i / l.targets
-		if p := b.Probs[i]; !(p >= 0) || math.IsInf(float64(p), 0) {
-			return fmt.Errorf("token %d of the batch has a target of probability %v; it must be finite and not negative", token, p)
-		}
-		if seenAt[t] == token+1 {
-			return fmt.Errorf("token %d of the batch has the target %d twice; add up the probabilities", token, t)
-		}
-		seenAt[t] = token + 1
-	}
-	return nil
+	return l.checkTaught(b)
 }
 
 func (l *Graph) checkStarts(starts []int32) error {
@@ -454,7 +426,7 @@ func (b *Batch) hidesNothing(i int) bool { return b.Hidden[i][0] == b.Hidden[i][
 // feed returns the values of the graph's inputs.
 func (l *Graph) feed(b Batch) *nn.Feed {
 	n := l.length * l.batch
-	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Hidden: b.Hidden, Targets: b.Targets, Probs: b.Probs, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}
+	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Hidden: b.Hidden, Targets: b.Targets, Taught: b.Taught, Probs: b.Probs, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}
 	if f.Starts == nil {
 		f.Starts = make([]int32, n)
 	}

@@ -43,11 +43,22 @@ func TestCrossEntropy(t *testing.T) {
 	near(t, CrossEntropyLoss(logits, labels), []float64{(math.Log(4.0/3) + math.Ln2) / 2}, 1)
 	near(t, CrossEntropyLossBack(From([]float64{2}), logits, labels), []float64{0.25, -0.25, -0.5, 0.5}, 2, 2)
 	ids, weights := From([]float64{1, 0}), From([]float64{4, 0.5})
-	near(t, CrossEntropy(logits, ids, Tensor{}), []float64{math.Log(4.0 / 3), math.Ln2, math.Log(3), math.Ln2, 4.0 / 3, 2}, 2, 3)
-	near(t, CrossEntropyBack(logits, ids, weights, Tensor{}), []float64{1, -1, -0.25, 0.25}, 2, 2)
-	both, probs := From([]float64{1, 0, 0, 1}, 2, 2), From([]float64{0.5, 0, 0.25, 0.5}, 2, 2)
-	near(t, CrossEntropy(logits, both, probs), []float64{math.Log(4.0/3) / 2, 0.75 * math.Ln2, math.Log(3), math.Ln2, 4.0 / 3, 2}, 2, 3)
-	near(t, CrossEntropyBack(logits, both, weights, probs), []float64{0.5, -0.5, 0.0625, -0.0625}, 2, 2)
+	near(t, CrossEntropy(logits, ids), []float64{math.Log(4.0 / 3), math.Ln2, math.Log(3), math.Ln2, 4.0 / 3, 2}, 2, 3)
+	near(t, CrossEntropyBack(logits, ids, weights), []float64{1, -1, -0.25, 0.25}, 2, 2)
+}
+
+// With all probabilities but the others' halved, and with equal ones.
+func TestDivergence(t *testing.T) {
+	logits := From([]float64{math.Log(2), 0, 0}) // q = 1/2, 1/4, 1/4
+	ids := From([]float64{0})
+	for beta, want := range map[float64]float64{
+		0:   0.25*math.Log(0.5) + 0.75*math.Log(1.5),
+		1:   0.5*math.Log(2) + 0.5*math.Log(2.0/3),
+		0.5: 0.5*(0.25*math.Log(0.25/0.375)+0.75*math.Log(0.75/0.625)) + 0.5*(0.5*math.Log(0.5/0.375)+0.5*math.Log(0.5/0.625)),
+	} {
+		require.InDelta(t, want, Divergence(logits, ids, From([]float64{0.25, 0.75}), beta).Data[0], 2e-6)
+		require.InDelta(t, 0, Divergence(logits, ids, From([]float64{0.5, 0.5}), beta).Data[0], 1e-12)
+	}
 }
 
 func TestRope(t *testing.T) {

@@ -128,44 +128,32 @@ func CrossEntropyLossBack(grad, logits, labels Tensor) Tensor {
 	return Scale(Sub(SoftMax(logits), labels), grad.Data[0]/float64(logits.Rows()))
 }
 
-// CrossEntropy returns, for each row of logits and its integer labels [k, rows], Σ prob · −log softmax(logits)[label],
-// the maximum, and Σ exp(logits − max): [rows, 3]. Absent probs are 1.
-func CrossEntropy(logits, labels, probs Tensor) Tensor {
+// CrossEntropy returns, for each row of logits and its label, −log softmax(logits)[label], the maximum, and
+// Σ exp(logits − max): [rows, 3].
+func CrossEntropy(logits, labels Tensor) Tensor {
 	n := logits.Rows()
-	all, k := New(n, 3), int64(len(labels.Data))/n
+	all := New(n, 3)
 	for r := range n {
 		row := logits.Row(r)
 		top := slices.Max(row)
 		lse := LogSumExp(row)
-		for i := r * k; i < (r+1)*k; i++ {
-			all.Data[r] += probOf(probs, i) * (lse - row[int(labels.Data[i])])
-		}
+		all.Data[r] = lse - row[int(labels.Data[r])]
 		all.Data[n+r], all.Data[2*n+r] = top, math.Exp(lse-top)
 	}
 	return all
 }
 
-// CrossEntropyBack returns weight · Σ prob·(softmax(logits) − onehot(label)) of each row.
-func CrossEntropyBack(logits, labels, weights, probs Tensor) Tensor {
-	p := SoftMax(logits)
-	d, k := New(p.Ne[:]...), int64(len(labels.Data))/p.Rows()
+// CrossEntropyBack returns weight · (softmax(logits) − onehot(label)) of each row.
+func CrossEntropyBack(logits, labels, weights Tensor) Tensor {
+	d := SoftMax(logits)
 	for r := range d.Rows() {
 		row := d.Row(r)
-		for i := r * k; i < (r+1)*k; i++ {
-			for j, x := range p.Row(r) {
-				row[j] += weights.Data[r] * probOf(probs, i) * x
-			}
-			row[int(labels.Data[i])] -= weights.Data[r] * probOf(probs, i)
+		row[int(labels.Data[r])]--
+		for i := range row {
+			row[i] *= weights.Data[r]
 		}
 	}
 	return d
-}
-
-func probOf(probs Tensor, i int64) float64 {
-	if probs.absent() {
-		return 1
-	}
-	return probs.Data[i]
 }
 
 // FlashAttnExt returns attention softmax(s)·v for q [k, n, heads, batch],
