@@ -18,6 +18,10 @@ func (p *trainCommand) checkCompute(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer r.Close()
+	if err := p.teach(ctx, r.devices, r.subject.model, r.sets); err != nil {
+		return cli.Interrupted(ctx, err, "nothing is lost")
+	}
+	defer p.scores.Close()
 	options := r.options
 	if r.subject, err = p.spread(r.devices, r.subject, r.sets, options); err != nil {
 		return err

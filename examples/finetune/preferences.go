@@ -140,7 +140,10 @@ func (f *lossFlags) checkUnused() error {
 
 // plannedLoss returns a loss that takes the time and memory of the run's, without its reference.
 func (p *trainCommand) plannedLoss() (l train.Loss, err error) {
-	if !p.prefers() {
+	switch {
+	case p.Teacher != "":
+		return p.taughtLoss(), nil
+	case !p.prefers():
 		return l, nil
 	}
 	o, err := p.lossFlags.options()
@@ -156,7 +159,10 @@ func (p *trainCommand) plannedLoss() (l train.Loss, err error) {
 
 // loss returns the loss of steps. It computes the reference of a loss that has one.
 func (p *trainCommand) loss(ctx context.Context, e *device.Engine, m *model.Model, sets *training.Sets, compute ggml.Type) (l train.Loss, err error) {
-	if !p.prefers() {
+	switch {
+	case p.Teacher != "":
+		return p.taughtLoss(), nil
+	case !p.prefers():
 		return l, nil
 	}
 	o, err := p.lossFlags.options()

@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -38,6 +39,7 @@ type trainCommand struct {
 	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter of --checkpoint-in without training. Give the same adapter flags as its run." group:"Adapter"`
 	adapterFlags
 	lossFlags
+	teacherFlags
 
 	training.Flags
 	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run" basic:""`
@@ -61,6 +63,9 @@ type trainCommand struct {
 	given map[string]bool // set on the command line or in the file of --config
 
 	keepsLength bool // samples are as long as --ctx says, even with --fit
+
+	scores     *distill.Scores // of the teacher; nil without one
+	teacherSum string          // the beginning of the hash of its files
 }
 
 // Run trains, or reports what training would need.
@@ -124,6 +129,10 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
 	defer sets.Close()
+	if err := p.teach(ctx, devices, s.model, sets); err != nil {
+		return cli.Interrupted(ctx, err, "nothing was trained yet; the same command continues with the teacher's scores that are in the cache")
+	}
+	defer p.scores.Close()
 	options, err := p.options(sets.Train)
 	if err != nil {
 		return err
@@ -161,7 +170,7 @@ func (p *trainCommand) check() error {
 	case math.IsInf(float64(float32(p.Rate*p.LoRAPlus)), 0):
 		return fmt.Errorf("--lora-plus %v with --adam-alpha %v: their product, the learning rate of B, overflows; lower one of them", p.LoRAPlus, p.Rate)
 	}
-	return cmp.Or(p.adapterFlags.check(p.given), p.checkLoss())
+	return cmp.Or(p.adapterFlags.check(p.given), p.checkLoss(), p.checkTeacher())
 }
 
 func isFile(path string) bool {
@@ -175,6 +184,7 @@ func (p *trainCommand) result() run.SavedFile { return p.Result(p.Named("lora-ou
 // inputs returns the input files, without those of training.Flags.
 func (p *trainCommand) inputs() []cli.File {
 	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}, {Flag: "--ref-lora", Path: p.RefLoRA}}
+	list = append(list, p.teacherFiles()...)
 	for _, path := range p.EvalData {
 		list = append(list, cli.File{Flag: "--eval-data", Path: path})
 	}
@@ -301,6 +311,9 @@ func (p *trainCommand) openEngine(m *model.Model, options *train.Options) (*devi
 func (p *trainCommand) describe(s *subject, trained *data.Dataset, t *train.Trainer, options train.Options, multiplier string) {
 	fmt.Fprintf(p.Log(), "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		s.model.Config().Name, float64(s.model.Config().NumParameters())/1e6, s.adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
+	if p.Teacher != "" {
+		fmt.Fprintf(p.Log(), "loss: %s\n", options.Loss.Name)
+	}
 	if p.prefers() {
 		fmt.Fprintf(p.Log(), "loss: %s; answers of a pair %s\n", options.Loss.Name, map[bool]string{true: "share its prompt", false: "repeat its prompt"}[t.SharesPrompts()])
 	}

@@ -86,7 +86,7 @@ func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
 	if e.Step > 0 {
 		line.Epoch = shortEpoch(steps[e.Step-1])
 	}
-	if p := e.Perplexity(); line.Rewards == nil && !math.IsInf(p, 1) { // JSON has no infinity
+	if p := e.Perplexity(); line.Rewards == nil && !e.IsTaught && !math.IsInf(p, 1) { // JSON has no infinity
 		line.Perplexity = &p
 	}
 	return line

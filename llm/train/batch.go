@@ -15,8 +15,9 @@ type batchShape struct {
 	longestRow int // tokens of the longest row in the data
 	longest    int // tokens of the longest sample
 	packed     bool
-	numbered   bool // batches number their samples, for a Loss
-	branched   bool // samples of a row that begin with one prompt share it, see sharedPrompt
+	numbered   bool     // batches number their samples, for a Loss
+	branched   bool     // samples of a row that begin with one prompt share it, see sharedPrompt
+	teacher    *Teacher // batches have what it says; nil if none
 }
 
 func shapeOfBatches(d *data.Dataset, rows int) batchShape {
@@ -29,7 +30,7 @@ func (s batchShape) tokens() int { return s.rows * bucketLengths(s.length, s.lon
 // batch writes rows to a batch of rows of `length` tokens. Padding is token 0 with weight 0; it comes last, where
 // causal attention hides it from the rest. Packed samples have Starts, and each padding token is a sample of its own,
 // which costs the least attention. Samples with predicted tokens are numbered in order.
-func (s batchShape) batch(rows []data.Row, length int) lossgraph.Batch {
+func (s batchShape) batch(rows []data.Row, length int) (lossgraph.Batch, error) {
 	n := s.rows * length
 	b := lossgraph.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), LossWeights: make([]float32, n)}
 	if s.numbered {
@@ -37,6 +38,9 @@ func (s batchShape) batch(rows []data.Row, length int) lossgraph.Batch {
 	}
 	if s.branched {
 		b.Hidden = make([][2]int32, n)
+	}
+	if s.teacher != nil {
+		b.Taught, b.Probs = make([]int32, n*s.teacher.TopK), make([]float32, n*(s.teacher.TopK+1))
 	}
 	if s.packed {
 		b.Starts = make([]int32, n)
@@ -49,9 +53,19 @@ func (s batchShape) batch(rows []data.Row, length int) lossgraph.Batch {
 		for p := range s.places(row) {
 			p.write(b, i*length, number)
 			number++
+			if s.teacher == nil {
+				continue
+			}
+			said, err := s.teacher.taught(p.sample)
+			if err != nil {
+				return b, err
+			}
+			for _, token := range TrainedTokens(p.sample) {
+				said = s.teacher.write(b, i*length+p.at+token, said)
+			}
 		}
 	}
-	return b
+	return b, nil
 }
 
 // A place is where a sample lies in its row: from index at on, without the first `shared` tokens, which the sample
@@ -132,7 +146,8 @@ const leastSaved = 8
 // computed once, where tokens of the model affect each other by attention alone.
 func (o *Options) stepShape(a *arch.Architecture, d *data.Dataset, rows int) (batchShape, error) {
 	s := shapeOfBatches(d, rows)
-	if o.Loss.isCrossEntropy() {
+	s.teacher = o.Loss.Teacher
+	if !o.Loss.isOfSamples() {
 		return s, nil
 	}
 	s.numbered = true

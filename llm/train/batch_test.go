@@ -10,12 +10,13 @@ import (
 
 // Rows of a batch end in padding of weight 0.
 func TestMakeBatch(t *testing.T) {
-	b := batchShape{rows: 5}.batch([]data.Row{
+	b, err := batchShape{rows: 5}.batch([]data.Row{
 		{{Tokens: []int32{1, 2, 3, 4}}},
 		{{Tokens: []int32{5, 6, 7}, LossWeights: []float32{0.5, 0}}},
 		{{}},
 		{{Tokens: []int32{8}}},
 	}, 3)
+	require.NoError(t, err)
 	require.Equal(t, []int32{1, 2, 3, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, b.Tokens)
 	require.Equal(t, []int32{2, 3, 4, 6, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, b.Targets)
 	require.Equal(t, []float32{1, 1, 1, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, b.LossWeights)
@@ -25,10 +26,11 @@ func TestMakeBatch(t *testing.T) {
 
 // Packed samples are adjacent, and Starts says where they begin.
 func TestMakePackedBatch(t *testing.T) {
-	b := batchShape{rows: 3, packed: true}.batch([]data.Row{
+	b, err := batchShape{rows: 3, packed: true}.batch([]data.Row{
 		{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{8}}, {Tokens: []int32{4, 5}, LossWeights: []float32{0.5}}},
 		{{Tokens: []int32{6, 7, 8, 9}}},
 	}, 4)
+	require.NoError(t, err)
 	require.Equal(t, []int32{1, 2, 4, 0, 6, 7, 8, 0, 0, 0, 0, 0}, b.Tokens)
 	require.Equal(t, []int32{2, 3, 5, 0, 7, 8, 9, 0, 0, 0, 0, 0}, b.Targets)
 	require.Equal(t, []float32{1, 1, 0.5, 0, 1, 1, 1, 0, 0, 0, 0, 0}, b.LossWeights)
@@ -47,7 +49,8 @@ func TestMakeBranchedBatch(t *testing.T) {
 	}
 	row := data.Row{answer(1, 2, 3, 4, 5), answer(1, 2, 3, 6), {Tokens: []int32{1, 2, 3}}, answer(1, 2, 3, 8, 9), answer(7, 2, 3, 8, 9)}
 	require.Equal(t, 4+1+2+4+4, shape.tokensOf(row))
-	b := shape.batch([]data.Row{row}, 16)
+	b, err := shape.batch([]data.Row{row}, 16)
+	require.NoError(t, err)
 	require.Equal(t, []int32{1, 2, 3, 4, 3, 1, 2, 1, 2, 3, 8, 7, 2, 3, 8, 0}, b.Tokens)
 	require.Equal(t, []int32{2, 3, 4, 5, 6, 2, 3, 2, 3, 8, 9, 2, 3, 8, 9, 0}, b.Targets)
 	require.Equal(t, []float32{0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0}, b.LossWeights)

@@ -27,7 +27,7 @@ type bucketGraphs struct {
 
 // newBucketGraphs builds the longest graph. The others are built on first use.
 func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o lossgraph.Options) (*bucketGraphs, error) {
-	o.Batch, o.Packed, o.Branched, o.Context = s.rows, s.packed, s.branched, max(1, s.longest)
+	o.Batch, o.Packed, o.Branched, o.Context, o.Teacher = s.rows, s.packed, s.branched, max(1, s.longest), s.teacher.options()
 	g := &bucketGraphs{m: m, engine: e, options: o, shape: s, lengths: bucketLengths(s.length, s.longestRow)}
 	g.graphs = make([]*lossgraph.Graph, len(g.lengths))
 	if o.Workspace == nil {
@@ -85,13 +85,16 @@ func (g *bucketGraphs) graph(i int) (*lossgraph.Graph, error) {
 
 // batches splits rows, sorted by descending length, into batches for the shortest graph that fits.
 // Missing rows of the last batch are empty.
-func (g *bucketGraphs) batches(rows []data.Row) []lossgraph.Batch {
-	var list []lossgraph.Batch
+func (g *bucketGraphs) batches(rows []data.Row) (list []lossgraph.Batch, err error) {
 	for few := range slices.Chunk(rows, g.options.Batch) {
 		length := g.lengths[g.bucket(g.shape.tokensOf(few[0]))]
-		list = append(list, g.shape.batch(few, length))
+		b, err := g.shape.batch(few, length)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, b)
 	}
-	return list
+	return list, nil
 }
 
 // Compute computes a batch as [lossgraph.Graph] does.

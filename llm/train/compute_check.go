@@ -71,7 +71,7 @@ func (t *Trainer) CheckCompute(ctx context.Context) (*ComputeCheck, error) {
 // gradients computes the loss and the gradients of the next step, and clears the accumulators.
 func (t *Trainer) gradients(ctx context.Context) (loss float64, grads [][]float32, err error) {
 	s, err := t.planStep(ctx)
-	if !t.options.Loss.isCrossEntropy() {
+	if t.options.Loss.isOfSamples() {
 		err = t.findSlopes(ctx, s, err)
 	}
 	if err != nil {

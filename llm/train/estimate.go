@@ -128,7 +128,7 @@ func AddEvaluationEstimate(to *estimate.Memory, m *model.Model, adapters model.A
 		if err := d.Check(m.Config().Vocab); err != nil {
 			return err
 		}
-		if _, err := evaluator.graph(adapters, d, false); err != nil {
+		if _, err := evaluator.graph(adapters, d, measured{}); err != nil {
 			return err
 		}
 	}

@@ -13,10 +13,11 @@ import (
 // An Evaluation is the result of predicting held-out data after a step; step 0 is the start.
 type Evaluation struct {
 	Step     int      // number of steps before it
-	Loss     float64  // mean cross-entropy per token, nats, or Options.Loss if it has Rewards
+	Loss     float64  // mean cross-entropy per token, nats, or Options.Loss if it has Rewards or a Teacher
 	Accuracy float64  // fraction of tokens that the model ranks first, or Rewards.Accuracy
 	Tokens   int      // number of tokens with nonzero weight; 0 in checkpoints from before Accuracy existed
 	Rewards  *Rewards // of a Loss that has them; otherwise nil
+	IsTaught bool     // Loss is the divergence from a Teacher, with its share of cross-entropy
 }
 
 // Perplexity returns exp(Loss).
@@ -46,7 +47,8 @@ func Total(rows []RowEvaluation) (Evaluation, error) {
 }
 
 // Evaluate evaluates a data set with the trainer's [Evaluator] and the adapters in their current
-// state. If Options.Loss has Rewards, the evaluation measures that loss, of rows like the trainer's.
+// state. If Options.Loss has Rewards or a Teacher, the evaluation measures that loss, of rows like the
+// trainer's.
 func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, error) {
 	if err := t.checkOpen(); err != nil {
 		return Evaluation{}, err
@@ -64,8 +66,11 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	}
 	defer t.access.Release()
 	evaluate := t.evaluator.Evaluate
-	if t.options.Loss.Rewards != nil {
+	switch l := t.options.Loss; {
+	case l.Rewards != nil:
 		evaluate = t.evaluateLoss
+	case l.Teacher != nil:
+		evaluate = t.evaluateTaught
 	}
 	e, err := evaluate(ctx, adapters, d)
 	if err == nil {
@@ -74,11 +79,27 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	return e, err
 }
 
+// evaluateTaught measures held-out rows by the divergence from the teacher.
+func (t *Trainer) evaluateTaught(ctx context.Context, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
+	rows, err := t.evaluator.evaluateRows(ctx, t.group, adapters, d, t.options.Loss.Teacher)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	e, err := Total(rows)
+	e.IsTaught = true
+	return e, err
+}
+
 // evaluateAlone evaluates on this process, without the rest of the group.
 func (t *Trainer) evaluateAlone(ctx context.Context, d *data.Dataset) (Evaluation, error) {
-	rows, err := t.evaluator.evaluateRows(ctx, parallel.OrAlone(nil), t.adapters, d)
+	rows, err := t.evaluator.evaluateRows(ctx, parallel.OrAlone(nil), t.adapters, d, nil)
 	if err != nil {
 		return Evaluation{}, err
 	}
 	return Total(rows)
+}
+
+// measured returns what the evaluations of a run measure.
+func (t *Trainer) measured() measured {
+	return measured{numbered: t.options.Loss.Rewards != nil, teacher: t.options.Loss.Teacher}
 }

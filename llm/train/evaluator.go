@@ -152,16 +152,17 @@ func (e *Evaluator) EvaluateRows(ctx context.Context, adapters model.Adapters, d
 		return nil, err
 	}
 	defer e.access.Release()
-	return e.evaluateRows(ctx, parallel.OrAlone(e.options.Group), adapters, d)
+	return e.evaluateRows(ctx, parallel.OrAlone(e.options.Group), adapters, d, nil)
 }
 
-func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
+// evaluateRows measures cross-entropy or, with a teacher, the divergence from it.
+func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, teacher *Teacher) ([]RowEvaluation, error) {
 	err := d.Check(e.m.Config().Vocab)
 	if err := parallel.AgreeOn(ctx, g, err, nil, parallel.Shared{Name: "the number of held-out rows", Value: d.Len()}); err != nil {
 		return nil, err
 	}
 	rows := make([]RowEvaluation, d.Len())
-	err = e.addShare(ctx, g, adapters, d, rows)
+	err = e.addShare(ctx, g, adapters, d, teacher, rows)
 	var all []float64
 	for _, r := range rows {
 		all = append(all, r.Loss, r.Weight, float64(r.Correct), float64(r.Tokens))
@@ -177,24 +178,27 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters
 }
 
 // addShare measures the process's share.
-func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, sums []RowEvaluation) error {
-	return e.eachBatch(ctx, g, adapters, d, allRows(d), false, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
-		measured, err := measure(ctx, graph, graph.batches(rows)[0])
+func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, teacher *Teacher, sums []RowEvaluation) error {
+	return e.eachBatch(ctx, g, adapters, d, allRows(d), measured{teacher: teacher}, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
+		batches, err := graph.batches(rows)
+		if err != nil {
+			return err
+		}
+		own, err := measure(ctx, graph, batches[0])
 		if err != nil {
 			return err
 		}
 		for i, number := range numbers {
-			sums[number] = measured[i]
+			sums[number] = own[i]
 		}
 		return nil
 	})
 }
 
 // eachBatch calls f for batches of the process's share of some rows, every n-th for n processes, with their numbers.
-// The batches of the graph may number their samples.
-func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, rows []int, numbered bool, f func(graph *bucketGraphs, numbers []int, rows []data.Row) error) error {
+func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, rows []int, what measured, f func(graph *bucketGraphs, numbers []int, rows []data.Row) error) error {
 	count := e.batchRows(d)
-	graph, err := e.graph(adapters, d, numbered)
+	graph, err := e.graph(adapters, d, what)
 	if err != nil {
 		return err
 	}
@@ -284,9 +288,15 @@ type evalGraph struct {
 // adapter, for the check before saving, and one more.
 const maxEvalGraphs = 4
 
-func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset, numbered bool) (*bucketGraphs, error) {
+// measured selects what the batches of an evaluation have.
+type measured struct {
+	numbered bool     // numbers of their samples
+	teacher  *Teacher // what it says; nil if none
+}
+
+func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset, what measured) (*bucketGraphs, error) {
 	shape := shapeOfBatches(d, e.batchRows(d))
-	shape.numbered = numbered
+	shape.numbered, shape.teacher = what.numbered, what.teacher
 	at := slices.IndexFunc(e.graphs, func(g *evalGraph) bool {
 		return g.shape == shape && maps.EqualFunc(g.adapters, adapters, slices.Equal)
 	})

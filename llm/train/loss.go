@@ -29,14 +29,22 @@ type Loss struct {
 	// Rewards judges the samples of a step, and of held-out data, given as to Of; nil for losses without
 	// preferences. With it, evaluations measure this loss.
 	Rewards func(samples []data.Sample, logProbs []float64) Rewards
+	// Teacher, instead of Of, makes the loss of each token the divergence from a teacher, in evaluations too. A step then
+	// computes its batches once.
+	Teacher *Teacher
 }
 
-func (l *Loss) isCrossEntropy() bool { return l.Of == nil }
+// isOfSamples reports whether the weights of tokens follow from the log-probabilities of samples.
+func (l *Loss) isOfSamples() bool { return l.Of != nil }
 
 func (o *Options) validateLoss() error {
 	switch {
-	case (o.Loss.Name == "") != (o.Loss.Of == nil):
+	case o.Loss.Of != nil && o.Loss.Teacher != nil:
+		return errors.New("the loss has a function of samples and a teacher; leave one of them out")
+	case (o.Loss.Name == "") != (o.Loss.Of == nil && o.Loss.Teacher == nil):
 		return errors.New("the loss has a name and no function, or a function and no name; checkpoints need the name")
+	case o.Loss.Rewards != nil && o.Loss.Of == nil:
+		return errors.New("the loss has rewards and no function of samples, which they judge")
 	case o.Loss.Of != nil && (o.Dropout != 0 || o.NEFTune != 0):
 		return fmt.Errorf("the loss %q depends on log-probabilities, which are computed without noise; set Dropout and NEFTune to 0", o.Loss.Name)
 	}
@@ -47,7 +55,7 @@ func (o *Options) validateLoss() error {
 type readLoss struct{}
 
 func (readLoss) read(t *Trainer, of setting) ([]setting, error) {
-	if t.options.Loss.isCrossEntropy() {
+	if t.options.Loss.Name == "" {
 		return nil, nil
 	}
 	of.value, of.absence = t.options.Loss.Name, true

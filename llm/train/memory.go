@@ -81,7 +81,7 @@ func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
 		if err := d.Check(t.m.Config().Vocab); err != nil {
 			return err
 		}
-		if _, err := t.evaluator.graph(t.adapters, d, t.options.Loss.Rewards != nil); err != nil {
+		if _, err := t.evaluator.graph(t.adapters, d, t.measured()); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 	}
 	t.closeGraphs()
 	t.loss, t.checkpointing = graphs, checkpointing
-	if t.options.Loss.isCrossEntropy() {
+	if !t.options.Loss.isOfSamples() {
 		return nil
 	}
 	t.scores, err = newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{

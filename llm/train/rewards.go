@@ -77,8 +77,12 @@ func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *da
 		return nil, err
 	}
 	all := make([]float64, samples)
-	err = e.eachBatch(ctx, g, adapters, d, rows, true, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
-		b := graph.batches(rows)[0]
+	err = e.eachBatch(ctx, g, adapters, d, rows, measured{numbered: true}, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
+		batches, err := graph.batches(rows)
+		if err != nil {
+			return err
+		}
+		b := batches[0]
 		losses, err := graph.Compute(ctx, b)
 		if err != nil {
 			return err

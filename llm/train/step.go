@@ -61,7 +61,7 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 	if s.weight == 0 {
 		return nil, fmt.Errorf("step %d: no token of its rows is trained; check the data and its masks", s.metrics.Step)
 	}
-	if s.scale = 1; !t.options.Loss.isCrossEntropy() {
+	if s.scale = 1; t.options.Loss.isOfSamples() {
 		s.weight = 1
 		return s, nil
 	}
@@ -85,7 +85,10 @@ func (t *Trainer) batches(s *step) ([]lossgraph.Batch, error) {
 	for i := rank; i < len(s.rows); i += size {
 		share = append(share, s.rows[i])
 	}
-	list := t.loss.batches(share)
+	list, err := t.loss.batches(share)
+	if err != nil {
+		return nil, err
+	}
 	for n := range list {
 		b := &list[n]
 		b.Noise = lossgraph.Noise{Seed: t.options.Seed, Step: s.metrics.Step}
@@ -109,7 +112,7 @@ func (t *Trainer) batches(s *step) ([]lossgraph.Batch, error) {
 // last batch; a group first sums its losses and gradients. An error leaves the parameters unchanged.
 func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	s, err := t.planStep(ctx)
-	if !t.options.Loss.isCrossEntropy() {
+	if t.options.Loss.isOfSamples() {
 		if err := t.findSlopes(ctx, s, err); err != nil {
 			return nil, err
 		}

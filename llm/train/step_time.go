@@ -232,7 +232,7 @@ func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows
 // early, the only result may be the warm-up step.
 func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*measuredSteps, error) {
 	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]layerTime{}}
-	if !b.Options.Loss.isCrossEntropy() {
+	if b.Options.Loss.isOfSamples() {
 		m.unseen = 1 // for the log-probabilities
 	}
 	passed := layerTimes{}

@@ -61,10 +61,13 @@ func (d *display) step(m train.StepMetrics, tokensPerSecond float64) {
 
 // evaluation shows an evaluation, with the program's remark.
 func (d *display) evaluation(e train.Evaluation) {
-	if r := e.Rewards; r != nil {
+	switch r := e.Rewards; {
+	case r != nil:
 		d.line.Printf("step %d: validation loss %.4f, rewards %.3g chosen and %.3g rejected, margin %.3g, accuracy %.1f %%",
 			e.Step, e.Loss, r.Chosen, r.Rejected, r.Margin(), 100*e.Accuracy)
-	} else {
+	case e.IsTaught:
+		d.line.Printf("step %d: validation loss %.4f (divergence from the teacher), accuracy %.1f %%", e.Step, e.Loss, 100*e.Accuracy)
+	default:
 		d.line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
 	}
 	if d.result.Evaluated == nil || e.Step == 0 {

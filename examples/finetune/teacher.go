@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/goggml/ggml/examples/internal/adapters"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/placement"
+	"github.com/goggml/ggml/examples/internal/progress"
+	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/distill"
+	"github.com/goggml/ggml/llm/estimate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// teacherFlags make the loss the divergence from a teacher's probabilities. Their names are those of TRL's GKD trainer
+// and of ms-swift, where these do not mean something else here.
+type teacherFlags struct {
+	Teacher     string   `name:"teacher" aliases:"teacher-model,teacher-model-name-or-path" placeholder:"FILE" help:"GGUF model whose probabilities of the next token are imitated, at the trained tokens of the data, instead of the answers alone: knowledge distillation. It has the vocabulary of --model-base. Its scores are computed once before training, and kept in --cache-dir." group:"Teacher" basic:""`
+	TeacherLoRA []string `name:"teacher-lora" aliases:"teacher-adapters" sep:"none" placeholder:"FILE[=SCALE]" help:"GGUF adapter of the teacher, or the folder of a run. Can be given several times. The teacher may be --model-base itself, with an adapter." group:"Teacher"`
+	TopK        int      `name:"teacher-top-k" aliases:"gkd-logits-topk" setting:"loss" range:"[1,)" default:"64" help:"The teacher's most likely tokens that are imitated one by one; all others together count as one more. The scores take about seven bytes of disk for each of them, at each trained token." group:"Teacher"`
+	TeacherBeta float64  `name:"teacher-beta" setting:"loss" range:"[0,1]" default:"0" help:"Divergence between the probabilities, as beta of TRL's GKD trainer: 0 is the forward KL divergence, by which all that the teacher says gets likely; 1 the reverse one, by which what it does not say gets unlikely; between, the generalised Jensen-Shannon divergence." group:"Teacher"`
+	Temperature float64  `name:"temperature" setting:"loss" range:"(0,)" default:"1" help:"Divides the logits of teacher and model before their probabilities are compared: more than 1 shows more of the less likely tokens." group:"Teacher"`
+	SFTAlpha    float64  `name:"sft-alpha" setting:"loss" range:"[0,)" default:"0" help:"Weight of the cross-entropy of the answers in the data, which is added to the divergence." group:"Teacher"`
+}
+
+// settings returns the loss beside the teacher.
+func (f *teacherFlags) settings() lossgraph.Teacher {
+	return lossgraph.Teacher{TopK: f.TopK, Temperature: float32(f.Temperature), Beta: float32(f.TeacherBeta), CrossEntropy: float32(f.SFTAlpha)}
+}
+
+// lossName describes the loss for checkpoints and reports.
+func (f *teacherFlags) lossName() string {
+	name := "forward KL"
+	switch {
+	case f.TeacherBeta == 1:
+		name = "reverse KL"
+	case f.TeacherBeta > 0:
+		name = fmt.Sprintf("Jensen-Shannon divergence, beta %v", f.TeacherBeta)
+	}
+	name += fmt.Sprintf(" of the %d most likely tokens", f.TopK)
+	if f.Temperature != 1 {
+		name += fmt.Sprintf(", temperature %v", f.Temperature)
+	}
+	if f.SFTAlpha > 0 {
+		name += fmt.Sprintf(", with %v of cross-entropy", f.SFTAlpha)
+	}
+	return name + ", teacher " + filepath.Base(f.Teacher)
+}
+
+// checkTeacher reports flags that contradict the teacher.
+func (p *trainCommand) checkTeacher() error {
+	if p.Teacher != "" {
+		if p.prefers() {
+			return fmt.Errorf("--teacher: the loss is the divergence from the teacher, and --loss %s is another; leave one of them out", p.Loss)
+		}
+		return nil
+	}
+	for _, flag := range []struct {
+		name  string
+		isSet bool
+	}{
+		{"teacher-lora", len(p.TeacherLoRA) > 0}, {"teacher-top-k", p.TopK != 0 && p.TopK != 64}, {"teacher-beta", p.TeacherBeta != 0},
+		{"temperature", p.Temperature != 0 && p.Temperature != 1}, {"sft-alpha", p.SFTAlpha != 0},
+	} {
+		if flag.isSet {
+			return fmt.Errorf("--%s is a setting of distillation; name the teacher with --teacher", flag.name)
+		}
+	}
+	return nil
+}
+
+// teacherFiles returns the files of the teacher.
+func (f *teacherFlags) teacherFiles() []cli.File {
+	if f.Teacher == "" {
+		return nil
+	}
+	list := []cli.File{{Flag: "--teacher", Path: f.Teacher}}
+	for _, arg := range f.TeacherLoRA {
+		if a, err := adapters.Parse("--teacher-lora", arg); err == nil {
+			if path, err := runs.AdapterIn(a.Path); err == nil { // opening it reports the error
+				list = append(list, cli.File{Flag: "--teacher-lora", Path: path})
+			}
+		}
+	}
+	return list
+}
+
+// taughtLoss returns the loss beside the teacher. Without scores, it takes the time and memory of the run's.
+func (p *trainCommand) taughtLoss() train.Loss {
+	t := &train.Teacher{Teacher: p.settings(), Of: func(s data.Sample) (t train.Taught, err error) {
+		for range s.Targets() {
+			for i := range p.TopK {
+				t.Tokens, t.Probs = append(t.Tokens, int32(i)), append(t.Probs, 1/float32(p.TopK+1))
+			}
+			t.Probs = append(t.Probs, 1/float32(p.TopK+1))
+		}
+		return t, nil
+	}}
+	if p.scores != nil {
+		t.Of = p.scores.Of
+	}
+	return train.Loss{Name: p.lossName() + p.teacherSum, Teacher: t}
+}
+
+// teach computes the teacher's scores of all samples, or reads them from the cache. The teacher is open only meanwhile.
+func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, student *model.Model, sets *training.Sets) (err error) {
+	if p.Teacher == "" {
+		return nil
+	}
+	key, err := p.teacherKey()
+	if err != nil {
+		return err
+	}
+	p.teacherSum = " " + key[:8]
+	t := &teacher{p: p, devices: devices, student: student}
+	defer t.close()
+	var line *progress.Line
+	began := 0
+	o := distill.Options{
+		Folder: p.CacheDir, Key: key,
+		ScorerOptions: distill.ScorerOptions{TopK: p.TopK, Temperature: p.Temperature, Vocab: student.Config().Vocab},
+		Warn:          func(message string) { fmt.Fprintln(p.Log(), message) },
+		Progress: func(done, total int) {
+			if line == nil {
+				began = done
+				line = progress.New(p.Log(), progress.Options{Total: int64(total), Done: int64(began), Unit: "tok"})
+			}
+			line.Update(int64(done), "teacher")
+		},
+	}
+	list := []*data.Dataset{sets.Train}
+	if sets.Valid != nil {
+		list = append(list, sets.Valid)
+	}
+	for _, d := range list {
+		t.longest = max(t.longest, d.Longest())
+	}
+	p.scores, err = distill.Open(ctx, t.open, o, list...)
+	if line != nil {
+		err = errors.Join(err, line.Close())
+	}
+	if err != nil {
+		return err
+	}
+	where := "computed"
+	if n := p.scores.FromCache(); n == p.scores.Len() {
+		where = "from the cache"
+	} else if n > 0 {
+		where = fmt.Sprintf("%d of them from the cache", n)
+	}
+	fmt.Fprintf(p.Log(), "teacher: %s; scores of %s, %s\n", strings.Join(append([]string{p.Teacher}, p.TeacherLoRA...), " with "), cli.Count(p.scores.Len(), "sample"), where)
+	return nil
+}
+
+// teacherKey identifies the teacher by the content of its files.
+func (p *trainCommand) teacherKey() (string, error) {
+	args, err := adapters.ParseAll("--teacher-lora", p.TeacherLoRA)
+	if err != nil {
+		return "", err
+	}
+	sum, err := p.Sum(p.teacherFiles())
+	if err != nil {
+		return "", fmt.Errorf("--teacher: %w", err)
+	}
+	for _, a := range args {
+		sum += fmt.Sprintf(" %v", a.Scale)
+	}
+	return sum, nil
+}
+
+// A teacher opens the teacher's model when its scores are not in the cache.
+type teacher struct {
+	p        *trainCommand
+	devices  *placement.Choice
+	student  *model.Model
+	longest  int // tokens of a sample
+	model    *model.Model
+	adapters adapters.Set
+	engine   *device.Engine
+	session  *infer.Session
+}
+
+func (t *teacher) open() (*distill.Scorer, error) {
+	p := t.p
+	var err error
+	if t.model, err = model.Load(p.Teacher, model.LoadOptions{}); err != nil {
+		return nil, cli.ModelError("--teacher", p.Teacher, err)
+	}
+	if err := distill.CheckVocabulary(t.student.Tokenizer, t.model.Tokenizer); err != nil {
+		return nil, fmt.Errorf("--teacher %s: %w", p.Teacher, err)
+	}
+	if n := t.model.Config().Context; t.longest > n {
+		return nil, fmt.Errorf("--teacher %s: a sample has %s, and the teacher was trained on %d; shorten the samples with --ctx %d", p.Teacher, cli.Count(t.longest, "token"), n, n)
+	}
+	args, err := adapters.ParseAll("--teacher-lora", p.TeacherLoRA)
+	if err != nil {
+		return nil, err
+	}
+	if t.adapters, err = adapters.Open(args, t.model); err != nil {
+		return nil, err
+	}
+	l, err := t.devices.Lay(p.Log(), t.model, func(to *estimate.Memory) error {
+		return infer.AddEstimate(to, t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights()})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--teacher: %w", err)
+	}
+	if !l.IsCPU() {
+		t.adapters.Close()
+		t.model.Close()
+		if t.model, err = model.Load(p.Teacher, model.LoadOptions{Layout: l}); err != nil {
+			return nil, cli.ModelError("--teacher", p.Teacher, err)
+		}
+		if t.adapters, err = adapters.Open(args, t.model); err != nil {
+			return nil, err
+		}
+	}
+	if t.engine, err = device.New(device.Options{Layout: t.model.Layout(), Threads: p.ThreadCount()}); err != nil {
+		return nil, err
+	}
+	if t.session, err = infer.NewSession(t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights(), Engine: t.engine}); err != nil {
+		return nil, fmt.Errorf("--teacher: %w", err)
+	}
+	s, err := distill.NewScorer(t.session, distill.ScorerOptions{TopK: p.TopK, Temperature: p.Temperature, Vocab: t.student.Config().Vocab})
+	if err != nil {
+		return nil, fmt.Errorf("--teacher-top-k: %w", err)
+	}
+	return s, nil
+}
+
+// close frees the memory of the teacher.
+func (t *teacher) close() {
+	t.session.Close()
+	if t.engine != nil {
+		t.engine.Close()
+	}
+	t.adapters.Close()
+	if t.model != nil {
+		t.model.Close()
+	}
+}
