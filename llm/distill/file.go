@@ -120,6 +120,9 @@ func (w *writer) fill(ctx context.Context, file *os.File, sets []*data.Dataset) 
 			if scorer, err = w.teacher(); err != nil {
 				return err
 			}
+			if scorer != nil && scorer.options.TopK != w.options.TopK {
+				return fmt.Errorf("the scorer has %d tokens for each trained one, and the scores are to have %d; give both the same options", scorer.options.TopK, w.options.TopK)
+			}
 		}
 		t, err := scorer.Score(ctx, x)
 		if err != nil {

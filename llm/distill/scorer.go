@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/limits"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
@@ -28,6 +29,7 @@ type ScorerOptions struct {
 type Scorer struct {
 	session *infer.Session
 	options ScorerOptions
+	access  exclusive.Access
 }
 
 // NewScorer returns a scorer by a session of the teacher, which needs room for one sequence and stays open as long.
@@ -52,7 +54,7 @@ func NewScorer(s *infer.Session, o ScorerOptions) (*Scorer, error) {
 	case !(o.Temperature > 0) || math.IsInf(o.Temperature, 0):
 		return nil, fmt.Errorf("the temperature is %v; it must be positive and finite", o.Temperature)
 	}
-	return &Scorer{s, o}, nil
+	return &Scorer{session: s, options: o}, nil
 }
 
 // logitBytes is about the memory of the logits that exist at a time.
@@ -64,6 +66,10 @@ func (s *Scorer) Score(ctx context.Context, x data.Sample) (t train.Taught, err 
 	if s == nil || s.session == nil {
 		return t, errors.New("the scorer is nil or a zero value; NewScorer makes one")
 	}
+	if err := s.access.Acquire("Scorer.Score", "Scorer"); err != nil {
+		return t, err
+	}
+	defer s.access.Release()
 	if n := x.Predicted(); n > s.session.Context() {
 		return t, fmt.Errorf("a sample has %s, and the teacher's session holds %d", counted.Of(n, "token"), s.session.Context())
 	}

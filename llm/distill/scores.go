@@ -221,13 +221,28 @@ func (s *Scores) Of(x data.Sample) (train.Taught, error) {
 }
 
 // TopK returns the number of tokens for each trained token.
-func (s *Scores) TopK() int { return s.topK }
+func (s *Scores) TopK() int {
+	if s == nil {
+		return 0
+	}
+	return s.topK
+}
 
 // FromCache returns the number of samples whose scores were in the file before.
-func (s *Scores) FromCache() int { return s.fromCache }
+func (s *Scores) FromCache() int {
+	if s == nil {
+		return 0
+	}
+	return s.fromCache
+}
 
 // Len returns the number of different samples.
-func (s *Scores) Len() int { return len(s.records) }
+func (s *Scores) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.records)
+}
 
 // Close closes the file.
 func (s *Scores) Close() error {

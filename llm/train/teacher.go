@@ -27,7 +27,7 @@ type Taught struct {
 func TrainedTokens(s data.Sample) []int {
 	list := make([]int, 0, s.Targets())
 	for i := range s.Predicted() {
-		if lossWeight(s, i) != 0 {
+		if s.LossWeights == nil || i < len(s.LossWeights) && s.LossWeights[i] != 0 {
 			list = append(list, i)
 		}
 	}

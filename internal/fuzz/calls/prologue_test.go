@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/grammar"
@@ -181,6 +182,11 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	keep(plan, nil)
 	keep(plan.Fit(train.FitOptions{}))
 	keep(train.NewEvaluator(m, train.EvaluatorOptions{Engine: e}))
+	session, err := infer.NewSession(m, infer.SessionOptions{Context: 16})
+	keep(session, err)
+	scorer, err := distill.NewScorer(session, distill.ScorerOptions{TopK: 2})
+	keep(scorer, err)
+	keep(distill.Open(context.Background(), func() (*distill.Scorer, error) { return scorer, nil }, distill.Options{ScorerOptions: distill.ScorerOptions{TopK: 2}}, d))
 	folder, err := run.CreateNew("runs", "run") // one per goroutine
 	keep(folder, err)
 	keep(run.Progress{}, nil)

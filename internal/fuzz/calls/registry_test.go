@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/grammar"
@@ -166,6 +167,8 @@ var public = registry{
 		{"kernels.PackLoRA", reflect.ValueOf(kernels.PackLoRA)},
 		{"kernels.SoftmaxCrossEntropy", reflect.ValueOf(kernels.SoftmaxCrossEntropy)},
 		{"kernels.SoftmaxCrossEntropyGradInPlace", reflect.ValueOf(kernels.SoftmaxCrossEntropyGradInPlace)},
+		{"kernels.SoftmaxDivergence", reflect.ValueOf(kernels.SoftmaxDivergence)},
+		{"kernels.SoftmaxDivergenceGradInPlace", reflect.ValueOf(kernels.SoftmaxDivergenceGradInPlace)},
 		{"kernels.SumSquares", reflect.ValueOf(kernels.SumSquares)},
 		{"kernels.WeightedRMSNorm", reflect.ValueOf(kernels.WeightedRMSNorm)},
 		{"kernels.WeightedRMSNormGrad", reflect.ValueOf(kernels.WeightedRMSNormGrad)},
@@ -211,6 +214,9 @@ var public = registry{
 		{"device.New", reflect.ValueOf(device.New)},
 		{"device.NewCPU", reflect.ValueOf(device.NewCPU)},
 		{"device.NewPlanning", reflect.ValueOf(device.NewPlanning)},
+		{"distill.CheckVocabulary", reflect.ValueOf(distill.CheckVocabulary)},
+		{"distill.NewScorer", reflect.ValueOf(distill.NewScorer)},
+		{"distill.Open", reflect.ValueOf(distill.Open)},
 		{"estimate.New", reflect.ValueOf(estimate.New)},
 		{"estimate.NewIn", reflect.ValueOf(estimate.NewIn)},
 		{"generate.Embed", reflect.ValueOf(generate.Embed)},
@@ -281,6 +287,7 @@ var public = registry{
 		{"train.CheckModel", reflect.ValueOf(train.CheckModel)},
 		{"train.DataOrigin", reflect.ValueOf(train.DataOrigin)},
 		{"train.LoadParameters", reflect.ValueOf(train.LoadParameters)},
+		{"train.TrainedTokens", reflect.ValueOf(train.TrainedTokens)},
 		{"train.DefaultAdamW", reflect.ValueOf(train.DefaultAdamW)},
 		{"train.Compare", reflect.ValueOf(train.Compare)},
 		{"train.Total", reflect.ValueOf(train.Total)},
@@ -398,6 +405,7 @@ var public = registry{
 		reflect.TypeFor[kernels.Attention](),
 		reflect.TypeFor[kernels.CrossEntropy](),
 		reflect.TypeFor[kernels.DeltaRule](),
+		reflect.TypeFor[kernels.Divergence](),
 		reflect.TypeFor[kernels.GateOperands](),
 		reflect.TypeFor[kernels.LoRAPair](),
 		reflect.TypeFor[kernels.Pair](),
@@ -534,6 +542,10 @@ var public = registry{
 		reflect.TypeFor[device.Use](),
 		reflect.TypeFor[device.Work](),
 		reflect.TypeFor[device.Workspace](),
+		reflect.TypeFor[distill.Options](),
+		reflect.TypeFor[distill.Scorer](),
+		reflect.TypeFor[distill.ScorerOptions](),
+		reflect.TypeFor[distill.Scores](),
 		reflect.TypeFor[estimate.Memory](),
 		reflect.TypeFor[generate.Chat](),
 		reflect.TypeFor[generate.ChatOptions](),
@@ -585,6 +597,7 @@ var public = registry{
 		reflect.TypeFor[lossgraph.Noise](),
 		reflect.TypeFor[lossgraph.Options](),
 		reflect.TypeFor[lossgraph.SampleLoss](),
+		reflect.TypeFor[lossgraph.Teacher](),
 		reflect.TypeFor[model.Adapters](),
 		reflect.TypeFor[model.LoRAPair](),
 		reflect.TypeFor[model.LoadOptions](),
@@ -675,6 +688,8 @@ var public = registry{
 		reflect.TypeFor[train.StepMetrics](),
 		reflect.TypeFor[train.StepTime](),
 		reflect.TypeFor[train.Summary](),
+		reflect.TypeFor[train.Taught](),
+		reflect.TypeFor[train.Teacher](),
 		reflect.TypeFor[train.Trainables](),
 		reflect.TypeFor[train.Trainer](),
 		reflect.TypeFor[weightcache.Cache](),
@@ -703,6 +718,7 @@ var public = registry{
 		reflect.TypeFor[chat.AnswerReader](): "It is not safe for concurrent use.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Workspace]():  "It is used by one goroutine, together with the engine.",
+		reflect.TypeFor[distill.Scorer]():    "It is used by one goroutine, and so is its session.",
 		reflect.TypeFor[estimate.Memory]():   "It is used by one goroutine.",
 		reflect.TypeFor[generate.Chat]():     "It is not safe for concurrent use, like its session: a second answer at the same time is an error.",
 		reflect.TypeFor[grammar.Matcher]():   "It is used by one goroutine.",
