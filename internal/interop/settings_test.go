@@ -68,6 +68,12 @@ func TestInteropSettings(t *testing.T) {
 					require.ErrorContains(t, err, "grok.rope.scaling.yarn_ext_factor is 0.5, which is unsupported; supported: 1")
 					return
 				}
+				if file == "dots3note-moe" && settings[name]["attention.sliding_window_pattern"] != nil { // a number
+					require.ErrorContains(t, err, "dots3note.attention.sliding_window_pattern is not a list of the layers")
+					_, err := logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), path, []int32{1})
+					require.ErrorContains(t, err, "dots3note.attention.sliding_window_pattern")
+					return
+				}
 				require.NoError(t, err)
 				defer m.Close()
 				tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)

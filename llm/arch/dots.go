@@ -69,12 +69,13 @@ var globalIndexers = key{
 	write: func(c *Config) any { return indexerFlags(c, func(i int) bool { return !c.isLocal(i) }) },
 }
 
-// dots3Layer is latent attention with a gate for each head. Local layers have sizes and a RoPE of their own, others an indexer.
+// dots3Layer is latent attention with a gate for each head. Local layers have sizes and a frequency base of
+// their own, others an indexer.
 func dots3Layer(c *Config, i int, attention, network Residual) Layer {
 	l := latentAttention(c, attention.Part.(Attention))
 	l.Gate, l.GateLoRA, l.PositionNorm = HeadGate, true, true
 	if local(c, i, &l.Attention) {
-		c.setLocalRoPE(&l.Attention)
+		l.RoPE.FreqBase = c.LocalFreqBase
 		l.KVRank, l.KeySize, l.ValueSize, l.HeadSize = c.LocalKVRank, c.LocalKeySizeMLA, c.LocalValueSizeMLA, c.LocalKVRank+c.RoPE.Dims
 	} else {
 		l.Indexer = c.indexer(i, l.RoPE, ggml.RoPENeoX, indexEps)
