@@ -48,7 +48,7 @@ func CausalAttentionBF16(c *ggml.Context, a Attention) (y, saved *ggml.Tensor) {
 }
 
 // CausalAttentionBF16Grad returns the gradients of Q, K, V and Sinks in [CausalAttentionBF16], given the gradient dY
-// [size, heads, n, batch] of the result, F32 with contiguous rows, and what it saved. Products are of operands in BF16.
+// [size, heads, n, batch] of the result, F32 with contiguous rows, and the saved results. The operands of products are BF16.
 // The gradients are F32 and contiguous and have the shapes of their operands; without Sinks dsinks is nil. They have no
 // backward.
 func CausalAttentionBF16Grad(c *ggml.Context, dy, saved *ggml.Tensor, a Attention) (dq, dk, dv, dsinks *ggml.Tensor) {

@@ -321,7 +321,7 @@ func TestGEMMIntOutliers(t *testing.T) {
 	}
 }
 
-// Blocks that have no scale are multiplied in F32: tiny or huge ones.
+// Tiny and huge blocks have no scale, and are multiplied in F32.
 func TestGEMMIntFallback(t *testing.T) {
 	const k, m, n = 256, 40, 14
 	for _, size := range []float32{1e-36, 1e-20, 1e19, 1e36} {
@@ -343,7 +343,7 @@ func TestGEMMIntFallback(t *testing.T) {
 	}
 }
 
-// What is not finite reaches the elements that it reaches in F32.
+// NaN and infinity reach the same elements as in F32.
 func TestGEMMIntNonFinite(t *testing.T) {
 	const k, m, n = 300, 40, 14
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
@@ -443,7 +443,7 @@ func TestGradInputI8Fallback(t *testing.T) {
 	}
 }
 
-// What is not finite reaches the elements that it reaches in F32.
+// NaN and infinity reach the same elements as in F32.
 func TestGradInputI8NonFinite(t *testing.T) {
 	const k, m, n = 40, 300, 14
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {

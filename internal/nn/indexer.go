@@ -198,8 +198,8 @@ func showKeys(c *ggml.Context, mask, keys *ggml.Tensor, value float32) *ggml.Ten
 	return c.Reshape(c.SetRows(c.Fill(rows, value), c.GetRows(rows, keys), keys), mask.Shape()...)
 }
 
-// chosenPools says which keys queries see by the pools that they chose: those of the pools, and those after all pools. Where
-// fewer pools are visible than are chosen, the mask hides the keys of the others.
+// chosenPools returns the keys that queries see: the keys of the pools that each query chose, and the keys after all pools. If
+// fewer pools are visible than are chosen, the mask hides the keys of the invisible pools.
 type chosenPools struct {
 	count int64        // of pools
 	ofKey *ggml.Tensor // I32 [keys, batch]: the pool of each key; any, of a key that is in none

@@ -7,8 +7,8 @@ import (
 )
 
 // Mix returns the pairs of several adapters, of which each token of a graph has one ([Tape.Mixed], [Feed.Owners]). The product
-// with a matrix is computed once for all tokens. The low-rank products A·x are computed of all adapters, and those of other
-// tokens' adapters are set to zero.
+// with a matrix is computed once for all tokens. The low-rank products A·x are computed for all adapters, and set to zero
+// for the adapters that a token does not have.
 func Mix(list []Adapters) Adapters {
 	mixed := Adapters{}
 	for owner, adapters := range list {

@@ -6,8 +6,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Pooling divides the tokens of a sequence or sample into pools of Every adjacent ones. Tokens at the end that make no
-// complete pool are in none.
+// A Pooling divides the tokens of a sequence or sample into pools of Every adjacent tokens. An incomplete pool at the end is
+// left out.
 type Pooling struct {
 	Every    int
 	Overlaps bool // a pool also has the tokens of the one before it
@@ -21,7 +21,7 @@ func (p Pooling) Halves() int {
 	return 1
 }
 
-// PoolMembers are the tokens of pools. Absent ones, before a sequence's first, have scores so low that they weigh nothing.
+// PoolMembers are the tokens of pools. Positions before a sequence's first token have scores so low that they weigh nothing.
 type PoolMembers struct {
 	Values, Scores *Value        // [size, members, pools]
 	Positions      PositionInput // of the first token of each pool
@@ -155,8 +155,8 @@ func (l poolLayout) positions(t *Tape) PositionInput {
 	}
 }
 
-// bounds are the inputs of the first and the last token of each pool in its row [pools, rows]. The last one of what is no pool
-// is behind all queries.
+// bounds are the inputs of the first and the last token of each pool in its row [pools, rows]. A row's surplus
+// elements have a last token after all queries.
 func (l poolLayout) bounds(t *Tape) (first, last *ggml.Tensor) {
 	shape := []int64{l.pools, l.rows}
 	first = Declare(t.Inputs, l.name("first tokens"), ggml.F32, shape, func(f *Feed, x []float32) {

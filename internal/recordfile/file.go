@@ -26,7 +26,7 @@ import (
 	"github.com/goggml/ggml/internal/filelock"
 )
 
-// A Key is a hash of what a file or a record is of.
+// A Key is the hash that identifies the contents of a file, or the subject of a record.
 type Key [16]byte
 
 // Options are the settings of Open.

@@ -40,7 +40,7 @@ func (s *Pools) Prepare(slot, end, before int) error {
 	return s.pools.Prepare(slot, end/s.Every, before/s.Every)
 }
 
-// Commit does nothing: what a pass writes is already in place.
+// Commit does nothing: a pass writes its results in place.
 func (s *Pools) Commit(int, int) error { return nil }
 
 // Rewind restores any position for whose next pools the tokens are kept.

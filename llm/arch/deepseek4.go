@@ -52,8 +52,8 @@ var deepseek4Keys = []key{
 	clampKeys[0], clampKeys[1], sameClamps,
 }
 
-// deepseek4Layer has attention to a window and to compressed keys, and experts, between several residual streams. Of compressed
-// keys of few tokens an indexer chooses some, and each overlaps with the one before.
+// deepseek4Layer has attention to a window and to compressed keys, and experts, between several residual streams. If a
+// compressed key stands for few tokens, it overlaps with the key before, and an indexer chooses among the keys.
 func deepseek4Layer(c *Config, i int, attention, network Residual) Layer {
 	const chosenRatio = 4
 	a := CompressedAttention{Attention: attention.Part.(Attention), QRank: c.QRank, Groups: c.OutGroups, OutRank: c.OutRank}

@@ -74,7 +74,7 @@ func glm5NextLayer(c *Config, i int, attention, network Residual) Layer {
 	return hyperConnected(l, c.Streams, sinkhornStreams(c))
 }
 
-// limitedLayer limits gates before their activation, and what they gate.
+// limitedLayer clamps gates before their activation, and the values that they multiply.
 func limitedLayer(c *Config, i int, attention, network Residual) Layer {
 	l := clampedLayer(c, i, attention, network)
 	switch f := l[1].Part.(type) {

@@ -16,10 +16,10 @@ type StreamMixer interface {
 	mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) streamMix
 }
 
-// A streamMix is what a [StreamMixer] makes for each token.
+// A streamMix is the result of a [StreamMixer] for each token.
 type streamMix struct {
 	sum       *nn.Value // weighted sum of the streams [n_embd, n]
-	multiples *nn.Value // of what is added to each stream [streams, n]; nil: nothing is
+	multiples *nn.Value // factors of the sum that is added to each stream [streams, n]; nil adds nothing
 	carry     *nn.Value // weights of the streams in what each becomes [from·to, n]; nil: they stay
 }
 

@@ -60,8 +60,8 @@ type AnswerForm struct {
 }
 
 // AnswerForm finds the form by rendering trial conversations with the variables of o, which may be nil: reasoning is inside
-// the mark-up that the template writes around it, and calls have the form by which the trial's calls are read back. For a
-// template that renders no calls, what it tells the model about them decides.
+// the mark-up that the template writes around it, and calls have the form that reads the trial's calls back. If a template
+// renders no calls, its instructions to the model decide.
 func (t *Template) AnswerForm(o *Options) *AnswerForm {
 	if t == nil {
 		return &AnswerForm{}

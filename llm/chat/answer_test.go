@@ -159,7 +159,7 @@ var answers = []struct {
 		`<|open|>response<|sep|>I look.<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city" type="string"<|sep|>3<|close|>argument<|sep|><|open|>argument key="days" type="number"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>`,
 		chat.Answer{Text: "I look.", Calls: []chat.ToolCall{{Name: "get_weather", Arguments: `{"city": "3", "days": 3}`}}},
 	},
-	// What is no call is text, and a call that ends too early has no valid arguments.
+	// Anything but a call is text, and a call that ends too early has no valid arguments.
 	{
 		"Hermes", callsOf("", "<tool_call>\n"+jsonCall+"\n</tool_call>", ""), "",
 		"Write <tool_call> or <tool_ca: 5 < 6.\n", chat.Answer{Text: "Write <tool_call> or <tool_ca: 5 < 6.\n"},

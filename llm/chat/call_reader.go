@@ -14,7 +14,7 @@ type callHeader struct {
 	name, id, at int // groups
 }
 
-// maxHeader is the largest size of a header: a mark that none follows within so many bytes begins no call.
+// maxHeader is the largest size of a header in bytes: without a header within them, a mark begins no call.
 const maxHeader = 300
 
 // newCallHeader returns the header of a pattern, whose group without a name is where the arguments begin.
@@ -140,7 +140,7 @@ func (r *callReader) step() bool {
 	return r.readHeader(r.rest, len(mark))
 }
 
-// readHeader begins the call whose header a text, the end of the rest, begins with. Without one, so many bytes are text.
+// readHeader begins the call whose header is at the start of text. Without a header, it returns how many bytes are text.
 func (r *callReader) readHeader(text string, otherwise int) bool {
 	call, n := r.form.header.read(text)
 	switch {
@@ -246,7 +246,7 @@ func (r *callReader) answer() Answer {
 	return Answer{Text: text, Calls: r.calls}
 }
 
-// parameterTypes returns the types in the schemas of tools, by tool and parameter. What is no schema has no types.
+// parameterTypes returns the types in the schemas of tools, by tool and parameter. Invalid schemas have no types.
 func parameterTypes(tools json.RawMessage) map[string]map[string]string {
 	type function struct {
 		Name       string

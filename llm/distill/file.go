@@ -42,7 +42,7 @@ type frame struct{ Size, Sum uint32 }
 
 const frameSize = 8
 
-// maxRecord is the most bytes of a record: longer ones are damaged.
+// maxRecord is the largest size of a record in bytes; a longer record is damaged.
 const maxRecord = 1 << 31
 
 // A writer writes the records that a file lacks.

@@ -25,7 +25,7 @@ type ScorerOptions struct {
 	Vocab int
 }
 
-// A Scorer computes what a teacher says of samples. It is used by one goroutine, and so is its session.
+// A Scorer computes a teacher's probabilities for samples. It is used by one goroutine, and so is its session.
 type Scorer struct {
 	session *infer.Session
 	options ScorerOptions

@@ -32,7 +32,7 @@ type Options struct {
 	Warn     func(message string)  // called if the file is unusable or locked by another process; may be nil
 }
 
-// Scores are what a teacher says of samples, in a file. They are safe for concurrent use.
+// Scores are a teacher's probabilities for samples, in a file. They are safe for concurrent use.
 type Scores struct {
 	file      *os.File
 	topK      int

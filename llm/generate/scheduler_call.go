@@ -114,7 +114,8 @@ type closing struct {
 	done chan error // has room for one
 }
 
-// CloseAdapters frees adapters. Texts that have them end first; texts that wait for them, and later ones, fail.
+// CloseAdapters frees adapters. Texts that are being generated with them end first; requests that wait for them, and later
+// requests, fail.
 func (s *Scheduler) CloseAdapters(ctx context.Context, a *infer.Adapters) error {
 	ctx, cancel, err := s.begins(ctx, nil)
 	if err != nil {

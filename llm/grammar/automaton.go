@@ -121,8 +121,8 @@ func (c *compiler) connect(from int32, x expr, to int32) {
 	}
 }
 
-// repeat connects repetitions. What is repeated becomes a rule unless it is small, so that nested repetitions add up and do
-// not multiply.
+// repeat connects repetitions. A large operand becomes a rule, so that the sizes of nested repetitions add up and do not
+// multiply.
 func (c *compiler) repeat(from int32, x repeat, to int32) {
 	of, copies := x.of, x.max
 	if x.max == noLimit {
@@ -196,7 +196,7 @@ func (c *compiler) encode(from int32, x class, to int32) {
 	}
 }
 
-// classes numbers the bytes, equal ones for bytes that all edges treat alike.
+// classes assigns a number to each byte: the same number to bytes that all edges treat alike.
 func (c *compiler) classes() {
 	var begins [257]bool
 	for _, s := range c.states {

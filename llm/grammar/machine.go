@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// ErrAmbiguous ends a text whose grammar allows so many derivations of it that following them all would take too long.
+// ErrAmbiguous reports a text with so many derivations by its grammar that following all of them would take too long.
 var ErrAmbiguous = errors.New("grammar: the text so far has too many derivations; write the grammar so that the next characters decide between its alternatives")
 
 // Limits of a machine.

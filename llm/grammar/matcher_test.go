@@ -126,7 +126,7 @@ func TestTokensOfGrammars(t *testing.T) {
 	require.Equal(t, []int32{1, 2}, allowed(t, m, v))
 }
 
-// A matcher that forgets what it has computed goes on alike.
+// A matcher that drops its cache gives the same results.
 func TestMachineForgets(t *testing.T) {
 	m, at, err := newMachine(need.Value(Parse(`root ::= "[" root? "]" | "a"{1,9}`))(t).a)
 	require.NoError(t, err)

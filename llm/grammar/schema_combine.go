@@ -304,7 +304,7 @@ func mergeProperties(m, a, b *object, path string) error {
 	return nil
 }
 
-// typesOf returns the types of a schema, those of its keywords if it names none.
+// typesOf returns the types that a schema names or, without any, the types that its keywords belong to.
 func typesOf(o *object, path string) ([]string, error) {
 	wrong := fmt.Errorf("%s: type is %s; it must be a text or a list of texts", at(path), writeJSON(o.values["type"]))
 	switch v := o.values["type"].(type) {

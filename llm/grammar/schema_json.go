@@ -12,8 +12,8 @@ import (
 // maxDepth bounds the nesting of a schema.
 const maxDepth = 128
 
-// An object is a JSON object with its keys in the order of the document. Other values are those of encoding/json, with
-// numbers as json.Number.
+// An object is a JSON object with its keys in the order of the document. Other values are as
+// encoding/json decodes them, with numbers as json.Number.
 type object struct {
 	keys   []string
 	values map[string]any

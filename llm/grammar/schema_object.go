@@ -217,7 +217,7 @@ func (w *schemaWriter) array(o *object, path string) (string, error) {
 	return w.rule(path, `"[" space `+body+` space "]"`)
 }
 
-// items returns a list of items: the ones of a prefix, each optional from the least count on, then equal ones.
+// items returns a list of items: the prefix, whose items are optional from the least count on, then items of one schema.
 func (w *schemaWriter) items(prefix []any, items any, least, most int, path string) (string, error) {
 	if most != noLimit {
 		prefix = prefix[:min(len(prefix), most)]

@@ -14,8 +14,7 @@ func eachEncoding(lo, hi rune, f func([]byteRange)) {
 	}
 }
 
-// splitEncoding splits code points with encodings of equal length where a byte before the last ones differs, so that each
-// part is a product of byte ranges.
+// splitEncoding splits a range of code points with encodings of equal length, so that each part is a product of byte ranges.
 func splitEncoding(lo, hi rune, f func([]byteRange)) {
 	for bits := 6; bits < 24; bits += 6 {
 		low := rune(1)<<bits - 1 // of the last bytes

@@ -14,7 +14,7 @@ func (s *Session) UsesWeight(name string) bool {
 // Computed returns the number of first tokens whose states are available.
 func (q *Sequence) Computed() int { return q.computed }
 
-// Mixed returns how many adapters the passes of different ones compute; 0 if there was none.
+// Mixed returns the number of adapters that a pass with different adapters computes; 0 before the first such pass.
 func (s *Session) Mixed() int {
 	if s.mixed == nil {
 		return 0

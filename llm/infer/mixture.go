@@ -9,8 +9,8 @@ import (
 // maxMixed is the largest number of adapters in a mixture: each costs all sequences its low-rank products.
 const maxMixed = 16
 
-// A mixture computes sequences with different adapters in one pass: the products with the model's matrices once for all, the
-// small ones of the adapters for each sequence's own. It has copies of all adapters that are open.
+// A mixture computes sequences with different adapters in one pass: the products with the model's matrices once for all
+// sequences, the low-rank products for each sequence's own adapter. It holds copies of all open adapters.
 type mixture struct {
 	lowering *lowering
 	of       []*Adapters // nil: the session's own
@@ -40,7 +40,7 @@ func (s *Session) mix() (*mixture, error) {
 	return m, nil
 }
 
-// closeMixture frees the mixture, whose adapters are not the open ones any more.
+// closeMixture frees the mixture when other adapters are open than it holds.
 func (s *Session) closeMixture() {
 	if s.mixed != nil {
 		s.d.forget(s.mixed.lowering)

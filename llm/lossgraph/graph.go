@@ -114,7 +114,8 @@ type Batch struct {
 	// Noise seeds dropout and NEFTune.
 	Noise Noise
 	// Taught has, with Options.Teacher, the TopK most likely next tokens of each token by the teacher, and Probs TopK+1
-	// probabilities of each token: theirs, and the one of all others together. A token without loss may have any.
+	// probabilities of each token: for each of these tokens, then for all other tokens together. A token without loss may have any
+	// values.
 	Taught []int32
 	Probs  []float32
 }

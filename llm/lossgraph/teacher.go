@@ -56,7 +56,7 @@ func (t *Teacher) check(vocab int) error {
 	return nil
 }
 
-// checkTaught validates what a teacher says of a batch.
+// checkTaught validates a teacher's tokens and probabilities of a batch.
 func (l *Graph) checkTaught(b Batch) error {
 	n, k := len(b.Tokens), l.topK
 	switch {

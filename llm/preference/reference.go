@@ -82,7 +82,7 @@ type adding struct {
 	known    []float64 // 1 for each log-probability that is known
 }
 
-// begin opens the file, and shares what it has with the group.
+// begin opens the file, and shares its log-probabilities with the group.
 func (a *adding) begin(ctx context.Context) (known int, err error) {
 	err = a.read(ctx)
 	n := len(a.keys)

@@ -41,7 +41,7 @@ type DataFlags struct {
 	Answers Answers `kong:"-"`
 }
 
-// Answers say what a loss of preferences reads, see [data.LoadOptions]. Other losses leave it empty.
+// Answers selects the records that a loss of preferences reads, see [data.LoadOptions]; other losses leave it empty.
 type Answers struct{ Pairs, Labels, Mismatched bool }
 
 // TextFlags are the flags that turn text into samples.

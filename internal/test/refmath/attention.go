@@ -18,7 +18,7 @@ type Attention struct {
 	Sinks                Tensor  // [heads], an additional score of each head; the zero Tensor means none
 }
 
-// attended is what a query sees: keys with their weights, the derivative of each score in the softcap, and the
+// attended has the keys that a query sees, with their weights, the derivative of each score in the softcap, and the
 // key and value head of its group.
 type attended struct {
 	keys            []int64
