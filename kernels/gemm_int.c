@@ -59,6 +59,10 @@ void kern_pack_columns(const struct ggml_tensor *x, int64_t matrix, int64_t n0, 
 		for (int64_t k0 = 0; k0 < depth; k0 += KERN_KB, panel += bytes) {
 			int64_t n = kern_min(KERN_NR, n1 - n0), k = kern_min(KERN_KB, depth - k0), ld;
 			const float *from = kern_columns_f32(x, matrix, n0, n, k0, k, &ld);
+			int64_t used = kern_panel_b_bytes(kern_padded_depth(k) / (i8 ? KERN_STEP_I8 : KERN_STEP_I16));
+			// All bytes of a result are a function of its operands: the gaps of the struct, and the rest of a short block, too.
+			memset(panel, 0, sizeof(struct kern_panel_b));
+			memset(panel + used, 0, bytes - used);
 			(i8 ? kern_pack_b_i8 : kern_pack_b_i16)(from, ld, n, k, (struct kern_panel_b *)panel);
 		}
 	}
