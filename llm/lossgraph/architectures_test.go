@@ -80,7 +80,7 @@ func tolerated(m *model.Model, checkpoint bool) tolerances {
 		return tolerances{loss: 3e-5, gradient: 2e-3}
 	case checkpoint:
 		return tolerances{loss: 1e-5, gradient: 1e-4}
-	case llmtest.DividesByLength(m):
+	case llmtest.DividesByLength(m), m.Config().Arch == "deepseek4": // Sinkhorn divides by sums again and again
 		return tolerances{loss: 1e-5, gradient: 8e-5}
 	}
 	return tolerances{loss: 1e-5, gradient: 2e-5}
