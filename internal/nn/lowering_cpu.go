@@ -17,20 +17,19 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		rows, compute = integers(compute)
 	}
 	rows = append(rows, cpuProducts{compute}.rows()...)
-	keep, attention := Keep.When(isOfBlocks, keepCompressed), causalAttention
+	keep := Keep.When(isOfBlocks, keepCompressed)
 	switch compute {
 	case ggml.F32, ggml.F16:
 	case ggml.BF16:
 		keep = KeepBF16
 		if kernels.HasBF16Attention() {
-			attention = causalAttentionBF16
+			rows = append(rows, Attention.When(isLong, causalAttentionBF16))
 		}
 	default:
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16, f16, i16 or i8", compute)
 	}
 	l := &Lowering{Name: "cpu"}
-	return l.With(rows...).With(
-		Attention.When(seesEarlier, attention),
+	return l.With(append(rows, Attention.When(seesEarlier, causalAttention))...).With(
 		IndexScores.By(lightningScores),
 		Sinkhorn.When(isFused, fusedSinkhorn),
 		GLU.By(gluInPlace),
@@ -122,6 +121,10 @@ func GroupedGEMV() Row {
 func seesEarlier(_ *Tape, a AttentionOperands) bool {
 	return !a.Bidirectional && a.Bias == nil && a.Chosen == nil && a.pools == nil
 }
+
+// isLong reports whether attention takes enough of a step to be faster in BF16. In short sequences F32, which rounds less,
+// costs nothing.
+func isLong(t *Tape, a AttentionOperands) bool { return seesEarlier(t, a) && a.Q.Dim(2) >= 256 }
 
 func nativeAttention(a AttentionOperands) kernels.Attention {
 	native := kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, Scores: kernels.ScoreOptions(a.Scores)}
