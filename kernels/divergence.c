@@ -40,6 +40,19 @@ static double kern_divergence_term(double beta, double p, double q, double log_q
 	return *slope + (p > 0 ? beta * p * (log(p) - log_m) : 0);
 }
 
+// Returns the probability of all other labels, where the labels' own add up to sum. If little is left, 1 − sum would be the
+// rounding of sums in single precision, and the exponentials are added up again.
+static double kern_rest(const struct kern_taught_row *r, double sum) {
+	enum { KERN_FEW = 20 };
+	if (!(1 - sum < 1.0 / KERN_FEW)) {
+		return 1 - sum; // or NaN
+	}
+	double all = 0, own = 0;
+	for (int64_t i = 0; i < r->vocab; i++) { all += exp(r->logits[i] - r->max); }
+	for (int64_t i = 0; i < r->k; i++) { own += exp(r->logits[r->labels[i]] - r->max); }
+	return fmax(all - own, 0) / all;
+}
+
 // Returns the loss of a row. With the derivative h along each probability q, the gradient of a logit is
 // q · (h − Σ q · h): *others is the gradient of all other logits over q, and own has the labels'.
 static double kern_divergence(const struct kern_taught_row *r, float *others, float *own) {
@@ -50,7 +63,7 @@ static double kern_divergence(const struct kern_taught_row *r, float *others, fl
 		slopes += slope;
 		sum += q;
 	}
-	double rest = sum > 1 ? 0 : 1 - sum, q = rest + KERN_OTHERS; // a NaN stays one
+	double rest = kern_rest(r, sum), q = rest + KERN_OTHERS;
 	loss += kern_divergence_term(r->beta, r->probs[r->k] + KERN_OTHERS, q, log(q), &slope);
 	slopes += rest * slope / q;
 	*others = (float)(slope / q - slopes);
