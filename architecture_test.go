@@ -105,7 +105,6 @@ var otherWriters = map[string]string{
 	"internal/filelock/create.go": "locks",
 	"internal/recordfile/file.go": "a cache that grows by a record at a time, and that stays open",
 	"llm/data/cache.go":           "a cache that several processes fill, and that stays open",
-	"llm/distill/scores.go":       "a cache that grows by a record at a time, and that stays open",
 	"llm/lora/peft_folder.go":     "the folder in which two files become those of the adapter at once",
 	"llm/parallel/broadcast.go":   "a temporary file, which is removed",
 	"llm/run/events.go":           "a log with a new name at each start",

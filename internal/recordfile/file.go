@@ -80,6 +80,7 @@ func Open(ctx context.Context, o Options) (*File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a temporary file is needed: %w; set TMPDIR, or name a folder for caches", err)
 		}
+		os.Remove(file.Name()) // now, so that a killed process leaves none, on systems that can remove an open file
 		return begin(file, o)
 	}
 	if err := filelink.MkdirAll(filepath.Dir(o.Path), 0o777); err != nil {
@@ -205,6 +206,14 @@ func (f *File) Len() int {
 	return len(f.places)
 }
 
+// Has reports whether the file has a record.
+func (f *File) Has(key Key) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	_, has := f.places[key]
+	return has
+}
+
 // Read returns the body of a record; false if the file has none.
 func (f *File) Read(key Key) ([]byte, bool, error) {
 	f.mu.RLock()
@@ -261,7 +270,7 @@ func (f *File) Close() error {
 	}
 	err := f.file.Close()
 	if f.path == "" {
-		err = errors.Join(err, os.Remove(f.file.Name()))
+		os.Remove(f.file.Name())
 	}
 	return err
 }

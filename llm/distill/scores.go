@@ -3,18 +3,13 @@ package distill
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/internal/filelink"
-	"github.com/goggml/ggml/internal/filelock"
+	"github.com/goggml/ggml/internal/recordfile"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -34,23 +29,12 @@ type Options struct {
 
 // Scores are a teacher's probabilities for samples, in a file. They are safe for concurrent use.
 type Scores struct {
-	file      *os.File
+	file      *recordfile.File
 	topK      int
-	records   map[sampleKey]place
 	fromCache int // samples that the file had before
 }
 
-// A sampleKey is a hash of the tokens of a sample, and of which are trained.
-type sampleKey [16]byte
-
-// A place is where a record lies in the file.
-type place struct{ at, size int64 }
-
-const (
-	suffix        = ".taught"
-	pendingSuffix = ".pending"
-	pollLock      = 100 * time.Millisecond
-)
+const formatVersion = 2
 
 // Open returns the scores of all samples of data sets. If Folder has the complete file, it is read. Otherwise teacher
 // returns a scorer, and each sample's record is written to a file beside, which takes the final name once it is
@@ -63,112 +47,79 @@ func Open(ctx context.Context, teacher func() (*Scorer, error), o Options, sets 
 	if o.Progress == nil {
 		o.Progress = func(int, int) {}
 	}
-	if o.Warn == nil {
-		o.Warn = func(string) {}
+	key, path := o.key(sets), ""
+	if o.Folder != "" {
+		path = filepath.Join(o.Folder, fmt.Sprintf("%x.taught", key))
 	}
-	w := writer{options: o, teacher: teacher, key: o.key(sets)}
-	for _, d := range sets {
-		w.total += d.NumTokens()
-	}
-	if o.Folder == "" {
-		file, err := os.CreateTemp("", "taught-*")
-		if err != nil {
-			return nil, fmt.Errorf("the teacher's scores need a temporary file: %w; set TMPDIR, or name a folder for caches", err)
-		}
-		os.Remove(file.Name()) // on systems that can remove an open file
-		return w.fill(ctx, file, sets)
-	}
-	if err := filelink.MkdirAll(o.Folder, 0o777); err != nil {
+	file, err := recordfile.Open(ctx, recordfile.Options{Path: path, Key: key, Warn: o.Warn})
+	if err != nil {
 		return nil, fmt.Errorf("the teacher's scores cannot be written: %w", err)
 	}
-	path := filepath.Join(o.Folder, fmt.Sprintf("%x", w.key)+suffix)
-	if s, err := w.complete(path, sets); s != nil || err != nil {
-		return s, err
-	}
-	pending, err := o.lock(ctx, path+pendingSuffix)
-	if err != nil {
-		return nil, err
-	}
-	if s, err := w.complete(path, sets); s != nil || err != nil { // by the process that had the lock
-		filelock.Remove(pending)
-		return s, err
-	}
-	s, err := w.fill(ctx, pending, sets)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Rename(pending.Name(), path); err != nil {
-		return nil, errors.Join(err, s.Close())
+	s := &Scores{file: file, topK: o.TopK, fromCache: file.Len()}
+	if err := s.fill(ctx, teacher, o, sets); err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
 	return s, nil
 }
 
 // key hashes the settings and the data.
-func (o *Options) key(sets []*data.Dataset) (key [16]byte) {
+func (o *Options) key(sets []*data.Dataset) recordfile.Key {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %q %d %v %d", formatVersion, o.Key, o.TopK, o.Temperature, o.Vocab)
+	fmt.Fprintf(h, "scores %d %q %d %v %d", formatVersion, o.Key, o.TopK, o.Temperature, o.Vocab)
 	for _, d := range sets {
 		fmt.Fprintf(h, " %s", d.Fingerprint())
 	}
-	copy(key[:], h.Sum(nil))
-	return key
+	return recordfile.Key(h.Sum(nil)[:16])
 }
 
-// lock opens the pending file and waits for its lock.
-func (o *Options) lock(ctx context.Context, path string) (*os.File, error) {
-	for tries := 0; ; tries++ {
-		file, err := filelock.Create(path)
-		switch {
-		case err == nil:
-			return file, nil
-		case err != filelock.ErrLocked:
-			return nil, fmt.Errorf("the teacher's scores cannot be written: %w", err)
-		case tries == 1:
-			o.Warn(fmt.Sprintf("waiting for another process, which computes the same scores of the teacher in %s", path))
+// fill writes the records that the file lacks; it asks for the teacher with the first of them.
+func (s *Scores) fill(ctx context.Context, teacher func() (*Scorer, error), o Options, sets []*data.Dataset) error {
+	if s.file.Complete() {
+		return nil
+	}
+	done, total := 0, 0
+	for _, d := range sets {
+		total += d.NumTokens()
+	}
+	var scorer *Scorer
+	err := eachSample(sets, func(x data.Sample) error {
+		done += x.Predicted()
+		if s.file.Has(x.Hash()) {
+			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(pollLock):
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
 		}
-	}
-}
-
-// complete opens the file at path if it has all records; nil if it is absent or damaged.
-func (w *writer) complete(path string, sets []*data.Dataset) (*Scores, error) {
-	file, _, err := filelink.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	s, end, err := readRecords(file, w.header())
-	if err == nil {
-		if size, _ := file.Seek(0, io.SeekEnd); end != size {
-			err = fmt.Errorf("it is damaged after byte %d", end)
+		var err error
+		if scorer == nil {
+			if scorer, err = teacher(); err != nil {
+				return err
+			}
+			if scorer != nil && scorer.options.TopK != o.TopK {
+				return fmt.Errorf("the scorer has %d tokens for each trained one, and the scores are to have %d; give both the same options", scorer.options.TopK, o.TopK)
+			}
 		}
-	}
-	if err == nil {
-		err = s.check(sets)
-	}
-	if err != nil {
-		file.Close()
-		w.options.Warn(fmt.Sprintf("the teacher's scores in %s cannot be used: %v; computing them again", path, err))
-		return nil, nil
-	}
-	s.fromCache = len(s.records)
-	return s, nil
-}
-
-// check reports the first sample without scores.
-func (s *Scores) check(sets []*data.Dataset) error {
-	return eachSample(sets, func(x data.Sample) error {
-		if _, ok := s.records[keyOf(x)]; !ok {
-			return fmt.Errorf("it lacks a sample of %s", counted.Of(len(x.Tokens), "token"))
+		t, err := scorer.Score(ctx, x)
+		if err != nil {
+			return err
 		}
+		if err := s.file.Append(x.Hash(), encodeRecord(t)); err != nil {
+			return writeError(err)
+		}
+		o.Progress(done, total)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if err := s.file.Finish(); err != nil {
+		return writeError(err)
+	}
+	return nil
+}
+
+func writeError(err error) error {
+	return fmt.Errorf("the teacher's scores cannot be written: %w; free some space, or name another folder for caches", filelink.SystemError(err))
 }
 
 // eachSample calls f for the samples of data sets that train a token.
@@ -192,30 +143,17 @@ func eachSample(sets []*data.Dataset, f func(x data.Sample) error) error {
 	return nil
 }
 
-// keyOf hashes a sample.
-func keyOf(x data.Sample) (key sampleKey) {
-	h := sha256.New()
-	binary.Write(h, binary.LittleEndian, int64(len(x.Tokens)))
-	binary.Write(h, binary.LittleEndian, x.Tokens)
-	for _, i := range train.TrainedTokens(x) {
-		binary.Write(h, binary.LittleEndian, int64(i))
-	}
-	copy(key[:], h.Sum(nil))
-	return key
-}
-
 // Of returns what the teacher says of a sample of the data sets.
 func (s *Scores) Of(x data.Sample) (train.Taught, error) {
 	if s == nil || s.file == nil {
 		return train.Taught{}, errors.New("the teacher's scores are nil or a zero value; Open makes them")
 	}
-	at, ok := s.records[keyOf(x)]
-	if !ok {
-		return train.Taught{}, fmt.Errorf("the teacher has not scored a sample of %s", counted.Of(len(x.Tokens), "token"))
-	}
-	raw := make([]byte, at.size)
-	if _, err := s.file.ReadAt(raw, at.at); err != nil {
+	raw, has, err := s.file.Read(x.Hash())
+	switch {
+	case err != nil:
 		return train.Taught{}, fmt.Errorf("the teacher's scores: %w", err)
+	case !has:
+		return train.Taught{}, fmt.Errorf("the teacher has not scored a sample of %s", counted.Of(len(x.Tokens), "token"))
 	}
 	return decodeRecord(raw, s.topK)
 }
@@ -238,10 +176,10 @@ func (s *Scores) FromCache() int {
 
 // Len returns the number of different samples.
 func (s *Scores) Len() int {
-	if s == nil {
+	if s == nil || s.file == nil {
 		return 0
 	}
-	return len(s.records)
+	return s.file.Len()
 }
 
 // Close closes the file.

@@ -197,7 +197,7 @@ func (a *adding) part(ctx context.Context, rows []int) error {
 			if a.file == nil {
 				continue
 			}
-			if _, has, err := a.file.Read(a.keys[n]); has || err != nil {
+			if a.file.Has(a.keys[n]) {
 				continue
 			}
 			if err := a.file.Append(a.keys[n], binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))); err != nil {
