@@ -326,15 +326,7 @@ func child(of any, key string) (any, bool) {
 }
 
 // literal returns a text as an element of GBNF.
-func literal(text string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range text {
-		b.WriteString(escapeGBNF(r))
-	}
-	b.WriteByte('"')
-	return b.String()
-}
+func literal(text string) string { return quote(text, escapeGBNF) }
 
 // escapeGBNF returns a character as it stands in a text or class.
 func escapeGBNF(r rune) string {

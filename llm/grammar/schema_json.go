@@ -114,11 +114,14 @@ func writeJSON(value any) string {
 }
 
 // quoteJSON returns a text as a JSON string, with escapes only where they must be.
-func quoteJSON(text string) string {
+func quoteJSON(text string) string { return quote(text, escapeJSON) }
+
+// quote returns a text in quotation marks, with its characters escaped.
+func quote(text string, escape func(rune) string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range text {
-		b.WriteString(escapeJSON(r))
+		b.WriteString(escape(r))
 	}
 	b.WriteByte('"')
 	return b.String()
