@@ -13,17 +13,6 @@ enum { KERN_QUERIES = 64, KERN_QUERIES_LONG = 128, KERN_LONG = 1024 };
 
 static int64_t kern_block_size(const struct ggml_tensor *q) { return q->ne[2] > KERN_LONG ? KERN_QUERIES_LONG : KERN_QUERIES; }
 
-// The vectors of a head: a matrix [size, n].
-struct kern_head {
-	float *data;
-	int64_t ld;
-};
-
-static struct kern_head kern_head_of(const struct ggml_tensor *t, int64_t head, int64_t sample) {
-	int64_t ld = t->ne[2] > 1 ? t->nb[2] / sizeof(float) : t->ne[0];
-	return (struct kern_head){(float *)((char *)t->data + head * t->nb[1] + sample * t->nb[3]), ld};
-}
-
 static float *kern_vector(struct kern_head h, int64_t i) { return h.data + i * h.ld; }
 
 static struct kern_head kern_head_from(struct kern_head h, int64_t i) { return (struct kern_head){kern_vector(h, i), h.ld}; }

@@ -14,6 +14,17 @@ struct kern_attention_params {
 	int32_t first_visible, hidden, sinks; // operand indices; 0 if absent
 };
 
+// The vectors of a head: a matrix [size, n].
+struct kern_head {
+	float *data;
+	int64_t ld;
+};
+
+static inline struct kern_head kern_head_of(const struct ggml_tensor *t, int64_t head, int64_t sample) {
+	int64_t ld = t->ne[2] > 1 ? (int64_t)(t->nb[2] / sizeof(float)) : t->ne[0];
+	return (struct kern_head){(float *)((char *)t->data + head * t->nb[1] + sample * t->nb[3]), ld};
+}
+
 // q [size, heads, n, batch], k and v [size, groups, n, batch]; optional: for each query, I32
 // [n, batch], the first visible key, and the bounds [from, to) of the hidden keys; the sinks [heads]
 // → [size, heads, n, batch]
