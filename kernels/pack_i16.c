@@ -1,27 +1,12 @@
+#include "avx2.h"
 #include "pack_int.h"
 
 #if defined(__x86_64__)
 
 #include <float.h>
-#include <immintrin.h>
 #include <string.h>
 
-#define KERN_AVX2 __attribute__((target("avx2,fma")))
-#define KERN_INLINE KERN_AVX2 static inline __attribute__((always_inline))
-
 enum { KERN_LANES = 8, KERN_RUN = 16 }; // elements of F32, and of 16 bits, in a register
-
-KERN_INLINE float kern_sum_lanes(__m256 x) {
-	__m128 v = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-	v = _mm_add_ps(v, _mm_movehl_ps(v, v));
-	return _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)));
-}
-
-KERN_INLINE float kern_max_lanes(__m256 x) {
-	__m128 v = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-	v = _mm_max_ps(v, _mm_movehl_ps(v, v));
-	return _mm_cvtss_f32(_mm_max_ss(v, _mm_movehdup_ps(v)));
-}
 
 // Sets the factors by which 8 rows become 16-bit integers, and their inverses, 0 for zeros, from Σx² and the largest
 // magnitude. Returns whether a row cannot be rounded.

@@ -1,14 +1,11 @@
+#include "avx2.h"
 #include "pack_int.h"
 
 #if defined(__x86_64__)
 
 #include <float.h>
-#include <immintrin.h>
 #include <math.h>
 #include <string.h>
-
-#define KERN_AVX2 __attribute__((target("avx2,fma")))
-#define KERN_INLINE KERN_AVX2 static inline __attribute__((always_inline))
 
 enum { KERN_Q_MAX = 127, KERN_HALF = KERN_MR / 2 };
 
@@ -180,18 +177,6 @@ KERN_INLINE void kern_hadamard_f32(__m256 *x, int64_t n, int order) {
 	}
 }
 
-KERN_INLINE float kern_reduce_max(__m256 x) {
-	__m128 v = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-	v = _mm_max_ps(v, _mm_movehl_ps(v, v));
-	return _mm_cvtss_f32(_mm_max_ss(v, _mm_movehdup_ps(v)));
-}
-
-KERN_INLINE float kern_reduce_add(__m256 x) {
-	__m128 v = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-	v = _mm_add_ps(v, _mm_movehl_ps(v, v));
-	return _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)));
-}
-
 // Packs a column as column j of a panel; returns whether it is uneven.
 KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t padded, struct kern_panel_b *panel, int j) {
 	__m256 x[KERN_KB / KERN_LANES];
@@ -201,7 +186,7 @@ KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t pa
 	kern_hadamard_f32(x, n, kern_hadamard_order(padded));
 	__m256 largest = _mm256_setzero_ps(), squares = _mm256_setzero_ps();
 	for (int64_t i = 0; i < n; i++) { largest = _mm256_max_ps(largest, _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x[i])); }
-	float peak = kern_reduce_max(largest);
+	float peak = kern_max_lanes(largest);
 	__m256 factor = _mm256_set1_ps(peak > 0 ? KERN_Q_MAX / peak : 0);
 	__m256i sum = _mm256_setzero_si256();
 	for (int64_t i = 0; i < n; i++) {
@@ -216,8 +201,8 @@ KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t pa
 		memcpy(&panel->q[2 * i + 1][j], &upper, sizeof upper);
 	}
 	panel->scale[j] = peak / KERN_Q_MAX;
-	panel->first[j] = -KERN_BIAS * (int32_t)kern_reduce_add(_mm256_cvtepi32_ps(sum));
-	float energy = kern_reduce_add(squares);
+	panel->first[j] = -KERN_BIAS * (int32_t)kern_sum_lanes(_mm256_cvtepi32_ps(sum));
+	float energy = kern_sum_lanes(squares);
 	bool even = peak >= 1e-30f && peak <= FLT_MAX && energy * (KERN_CREST * KERN_CREST) >= KERN_Q_MAX * KERN_Q_MAX * (float)padded;
 	return !even && !(peak == 0 && energy == 0);
 }
