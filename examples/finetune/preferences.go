@@ -123,16 +123,24 @@ func (f *lossFlags) samplesPerRow() int {
 
 // checkUnused reports settings of other losses beside cross-entropy. A run's config.yaml has their defaults.
 func (f *lossFlags) checkUnused() error {
-	for _, flag := range []struct {
-		name  string
-		isSet bool
-	}{
+	return unset("losses that compare answers; choose one with --loss, such as dpo", []flagState{
 		{"beta", f.Beta != 0 && f.Beta != 0.1}, {"label-smoothing", f.Smoothing != 0}, {"simpo-gamma", f.Gamma != 0 && f.Gamma != 0.5},
 		{"desirable-weight", f.Desirable != 0 && f.Desirable != 1}, {"undesirable-weight", f.Undesirable != 0 && f.Undesirable != 1},
 		{"loss-weights", f.LossWeights != ""}, {"ref-lora", f.RefLoRA != ""},
-	} {
+	})
+}
+
+// A flagState says whether a flag has another value than its default.
+type flagState struct {
+	name  string
+	isSet bool
+}
+
+// unset returns an error if a flag is set that belongs to something which is not there.
+func unset(owner string, flags []flagState) error {
+	for _, flag := range flags {
 		if flag.isSet {
-			return fmt.Errorf("--%s is a setting of losses that compare answers; choose one with --loss, such as dpo", flag.name)
+			return fmt.Errorf("--%s is a setting of %s", flag.name, owner)
 		}
 	}
 	return nil
@@ -215,16 +223,11 @@ func (p *trainCommand) addReference(ctx context.Context, r *preference.Reference
 		return 0, err
 	}
 	defer e.Close() // the steps need its memory
-	var line *progress.Line
+	line := progress.Later{W: p.Log(), Options: progress.Options{Unit: "tok", Brief: true}}
 	o := preference.ReferenceOptions{
 		Evaluator: e, Adapters: adapters, Folder: p.CacheDir,
-		Warn: func(message string) { fmt.Fprintln(p.Log(), message) },
-		Progress: func(done, total int) {
-			if line == nil {
-				line = progress.New(p.Log(), progress.Options{Total: int64(total), Unit: "tok", Brief: true})
-			}
-			line.Update(int64(done), "reference")
-		},
+		Warn:     func(message string) { fmt.Fprintln(p.Log(), message) },
+		Progress: func(done, total int) { line.Update(int64(done), int64(total), "reference") },
 	}
 	if o.Folder != "" {
 		files := []cli.File{{Path: m.Path}}
@@ -237,10 +240,7 @@ func (p *trainCommand) addReference(ctx context.Context, r *preference.Reference
 		o.Key += " " + eo.ComputeType.String()
 	}
 	known, err = r.Add(ctx, d, o)
-	if line != nil {
-		err = errors.Join(err, line.Close())
-	}
-	return known, err
+	return known, errors.Join(err, line.Close())
 }
 
 // chosenSide returns the answers of held-out pairs that the report measures, with a name that says so.

@@ -66,18 +66,10 @@ func (p *trainCommand) checkTeacher() error {
 		}
 		return nil
 	}
-	for _, flag := range []struct {
-		name  string
-		isSet bool
-	}{
+	return unset("distillation; name the teacher with --teacher", []flagState{
 		{"teacher-lora", len(p.TeacherLoRA) > 0}, {"teacher-top-k", p.TopK != 0 && p.TopK != 64}, {"teacher-beta", p.TeacherBeta != 0},
 		{"temperature", p.Temperature != 0 && p.Temperature != 1}, {"sft-alpha", p.SFTAlpha != 0},
-	} {
-		if flag.isSet {
-			return fmt.Errorf("--%s is a setting of distillation; name the teacher with --teacher", flag.name)
-		}
-	}
-	return nil
+	})
 }
 
 // teacherFiles returns the files of the teacher.
@@ -125,18 +117,16 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 	p.teacherSum = " " + key[:8]
 	t := &teacher{p: p, devices: devices, student: student}
 	defer t.close()
-	var line *progress.Line
-	began := 0
+	line := progress.Later{W: p.Log(), Options: progress.Options{Unit: "tok"}}
 	o := distill.Options{
 		Folder: p.CacheDir, Key: key,
 		ScorerOptions: distill.ScorerOptions{TopK: p.TopK, Temperature: p.Temperature, Vocab: student.Config().Vocab},
 		Warn:          func(message string) { fmt.Fprintln(p.Log(), message) },
 		Progress: func(done, total int) {
-			if line == nil {
-				began = done
-				line = progress.New(p.Log(), progress.Options{Total: int64(total), Done: int64(began), Unit: "tok"})
+			if line.Done == 0 {
+				line.Done = int64(done) // most of it is of an earlier run
 			}
-			line.Update(int64(done), "teacher")
+			line.Update(int64(done), int64(total), "teacher")
 		},
 	}
 	list := []*data.Dataset{sets.Train}
@@ -147,10 +137,7 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 		t.longest = max(t.longest, d.Longest())
 	}
 	p.scores, err = distill.Open(ctx, t.open, o, list...)
-	if line != nil {
-		err = errors.Join(err, line.Close())
-	}
-	if err != nil {
+	if err = errors.Join(err, line.Close()); err != nil {
 		return err
 	}
 	where := "computed"

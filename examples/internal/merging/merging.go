@@ -280,16 +280,7 @@ func showProgress(merge *lora.MergeOptions, quiet bool) (end func()) {
 	if quiet {
 		return func() {}
 	}
-	var line *progress.Line
-	merge.Progress = func(done, total int64) {
-		if line == nil {
-			line = progress.New(os.Stderr, progress.Options{Total: total, Unit: "B", Brief: true})
-		}
-		line.Update(done, "merging")
-	}
-	return func() {
-		if line != nil {
-			line.Close()
-		}
-	}
+	line := progress.Later{W: os.Stderr, Options: progress.Options{Unit: "B", Brief: true}}
+	merge.Progress = func(done, total int64) { line.Update(done, total, "merging") }
+	return func() { line.Close() }
 }

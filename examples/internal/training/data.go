@@ -247,22 +247,16 @@ func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []s
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	var line *progress.Line
+	line := progress.Later{W: f.Log(), Options: progress.Options{Unit: "B", Brief: true}}
 	o.Progress = func(p data.Progress) {
-		if line == nil {
-			line = progress.New(f.Log(), progress.Options{Total: p.Total, Unit: "B", Brief: true})
-		}
 		what := cli.Count(p.Examples, "example")
 		if p.IsText {
 			what = cli.Count(p.Samples, "sample")
 		}
-		line.Update(p.Bytes, what+", "+cli.Count(p.Tokens, "token"))
+		line.Update(p.Bytes, p.Total, what+", "+cli.Count(p.Tokens, "token"))
 	}
 	d, err := data.Load(ctx, s.Tokenizer, files, o)
-	if line != nil {
-		err = errors.Join(err, line.Close())
-	}
-	if err != nil {
+	if err = errors.Join(err, line.Close()); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("%s: %w", flag, withFlag(err))
 	}
