@@ -13,8 +13,8 @@ type Pooling struct {
 	Overlaps bool // a pool also has the tokens of the one before it
 }
 
-// Halves is the number of pools whose tokens a pool has.
-func (p Pooling) Halves() int {
+// Parts is the number of adjacent pools whose tokens a pool has.
+func (p Pooling) Parts() int {
 	if p.Overlaps {
 		return 2
 	}
@@ -30,7 +30,7 @@ type PoolMembers struct {
 // AbsentScore is the score of an absent member.
 const AbsentScore = -masked
 
-// GatherPools returns the members of the pools of whole sequences, from values and scores [size·halves, n·rows] of each token; nil
+// GatherPools returns the members of the pools of whole sequences, from values and scores [size·parts, n·rows] of each token; nil
 // if sequences are shorter than a pool. In each row as many pools as fit follow each other; where samples leave fewer, the
 // last ones repeat a token.
 func (t *Tape) GatherPools(values, scores *Value, p Pooling, rows int64) *PoolMembers {
@@ -70,12 +70,12 @@ func (l poolLayout) name(what string) string {
 	return fmt.Sprintf("%s of pools %v of %v", what, l.Pooling, l.n)
 }
 
-// members gathers x [size·halves, n·rows] → [size, members, pools].
+// members gathers x [size·parts, n·rows] → [size, members, pools].
 func (l poolLayout) members(t *Tape, x *Value) *Value {
-	halves := int64(l.Halves())
-	sizes := make([]int64, halves)
+	parts := int64(l.Parts())
+	sizes := make([]int64, parts)
 	for i := range sizes {
-		sizes[i] = x.T.Dim(0) / halves
+		sizes[i] = x.T.Dim(0) / parts
 	}
 	var all *Value
 	for i, part := range t.Split(x, sizes...) {
@@ -90,15 +90,15 @@ func (l poolLayout) members(t *Tape, x *Value) *Value {
 	return all
 }
 
-// back is the distance from a pool's last token to the last one of a half.
-func (l poolLayout) back(half int) int { return (l.Halves() - 1 - half) * l.Every }
+// back is the distance from a pool's last token to the last one of a part.
+func (l poolLayout) back(part int) int { return (l.Parts() - 1 - part) * l.Every }
 
-// tokens is the input of the tokens of each pool in a half [every·pools].
-func (l poolLayout) tokens(t *Tape, half int) *ggml.Tensor {
-	return Declare(t.Inputs, l.name(fmt.Sprint("tokens in half ", half)), ggml.I32, []int64{int64(l.Every) * l.pools * l.rows}, func(f *Feed, x []int32) {
+// tokens is the input of the tokens of each pool in a part [every·pools].
+func (l poolLayout) tokens(t *Tape, part int) *ggml.Tensor {
+	return Declare(t.Inputs, l.name(fmt.Sprint("tokens in part ", part)), ggml.I32, []int64{int64(l.Every) * l.pools * l.rows}, func(f *Feed, x []int32) {
 		l.each(f, func(pool, last int) {
 			for i := range l.Every {
-				if back := l.back(half) + l.Every - 1 - i; back <= int(f.Positions[last]) {
+				if back := l.back(part) + l.Every - 1 - i; back <= int(f.Positions[last]) {
 					x[pool*l.Every+i] = int32(last - back)
 				} else {
 					x[pool*l.Every+i] = int32(last)
@@ -108,15 +108,15 @@ func (l poolLayout) tokens(t *Tape, half int) *ggml.Tensor {
 	})
 }
 
-// columns is the input of the places of tokens in a half's members [n·rows]; the place behind them for tokens that are none.
-func (l poolLayout) columns(t *Tape, half int) *ggml.Tensor {
-	return Declare(t.Inputs, l.name(fmt.Sprint("columns in half ", half)), ggml.I32, []int64{l.n * l.rows}, func(f *Feed, x []int32) {
+// columns is the input of the places of tokens in a part's members [n·rows]; the place behind them for tokens that are none.
+func (l poolLayout) columns(t *Tape, part int) *ggml.Tensor {
+	return Declare(t.Inputs, l.name(fmt.Sprint("columns in part ", part)), ggml.I32, []int64{l.n * l.rows}, func(f *Feed, x []int32) {
 		for i := range x {
 			x[i] = int32(int64(l.Every) * l.pools * l.rows)
 		}
 		l.each(f, func(pool, last int) {
 			for i := range l.Every {
-				if back := l.back(half) + l.Every - 1 - i; back <= int(f.Positions[last]) {
+				if back := l.back(part) + l.Every - 1 - i; back <= int(f.Positions[last]) {
 					x[last-back] = int32(pool*l.Every + i)
 				}
 			}
@@ -230,13 +230,13 @@ func (t *Tape) stack(x, y *Value) *Value {
 // → [size, pools].
 func (t *Tape) Pool(m PoolMembers) *Value {
 	c, size, members, pools := t.C, m.Values.T.Dim(0), m.Values.T.Dim(1), m.Values.T.Dim(2)
-	turned := func(x *ggml.Tensor) *ggml.Tensor { // [members, size·pools]
+	transposed := func(x *ggml.Tensor) *ggml.Tensor { // [members, size·pools]
 		return c.Reshape(c.Cont(c.Permute(x, [4]int{1, 0, 2, 3})), members, size*pools)
 	}
 	back := func(d *ggml.Tensor) *ggml.Tensor {
 		return c.Cont(c.Permute(c.Reshape(d, members, size, pools), [4]int{1, 0, 2, 3}))
 	}
-	v, weights := turned(m.Values.T), c.SoftMax(turned(m.Scores.T))
+	v, weights := transposed(m.Values.T), c.SoftMax(transposed(m.Scores.T))
 	y := c.SumRows(c.Mul(v, weights)) // [1, size·pools]
 	return t.Op(c.Reshape(y, size, pools), func(dy *ggml.Tensor) []*ggml.Tensor {
 		dv := c.Mul(weights, c.Reshape(dy, 1, size*pools))

@@ -23,7 +23,7 @@ func NewPools(o Options, p nn.Pooling, size int) (*Pools, error) {
 	}
 	of := o
 	of.Type = ggml.F32
-	tokens, err := NewKV(of, size*p.Halves(), 1, nn.Window{Size: p.Every * p.Halves()})
+	tokens, err := NewKV(of, size*p.Parts(), 1, nn.Window{Size: p.Every * p.Parts()})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s poolPass) name(what string) string {
 	return fmt.Sprintf("%s of pools %v in %d rows", what, s.Pooling, s.tokens.length)
 }
 
-// Gather keeps the values and scores of the tokens of a pass, both [size·halves, n·slots], and returns the members of pools that
+// Gather keeps the values and scores of the tokens of a pass, both [size·parts, n·slots], and returns the members of pools that
 // they complete.
 func (s *Pools) Gather(t *nn.Tape, p Pass, values, scores *nn.Value) nn.PoolMembers {
 	n := values.T.Dim(1)
@@ -106,22 +106,22 @@ func (s *Pools) Gather(t *nn.Tape, p Pass, values, scores *nn.Value) nn.PoolMemb
 	return m
 }
 
-// members gathers rows of written tokens [size·halves, …] → [size, members, pools].
+// members gathers rows of written tokens [size·parts, …] → [size, members, pools].
 func (s poolPass) members(t *nn.Tape, written *ggml.Tensor) (all *ggml.Tensor) {
 	size, every, places := int64(s.size), int64(s.Every), int64(s.room)*s.Slots
-	for half := range s.Halves() {
-		rows := nn.Declare(t.Inputs, s.name(fmt.Sprint("rows in half ", half)), ggml.I32, []int64{every * places}, func(f *nn.Feed, x []int32) {
-			s.each(f, func(place, slot, i, last int) {
+	for i := range s.Parts() {
+		rows := nn.Declare(t.Inputs, s.name(fmt.Sprint("rows in part ", i)), ggml.I32, []int64{every * places}, func(f *nn.Feed, x []int32) {
+			s.each(f, func(place, slot, at, last int) {
 				for j := range s.Every {
-					pos := last - (s.Halves()-half)*s.Every + 1 + j
+					pos := last - (s.Parts()-i)*s.Every + 1 + j
 					if last < 0 || pos < 0 { // what was written in this pass
-						pos = int(f.Positions[i])
+						pos = int(f.Positions[at])
 					}
 					x[place*s.Every+j] = int32(s.tokens.row(slot, pos))
 				}
 			})
 		})
-		part := t.C.View(written, []int64{size, written.Dim(1)}, []int64{written.Stride(1)}, int64(half)*size*written.Stride(0))
+		part := t.C.View(written, []int64{size, written.Dim(1)}, []int64{written.Stride(1)}, int64(i)*size*written.Stride(0))
 		x := t.C.Reshape(t.C.GetRows(part, rows), size, every, places)
 		if all != nil {
 			x = t.C.Concat(all, x, 1)

@@ -32,7 +32,7 @@ func (a CompressedAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value
 	plain := MatrixOptions{NoScale: true}
 	matrices := []nn.Matrix{p.Matrix("attn_q_a", embd, int64(a.QRank), plain), p.Matrix("attn_kv", embd, size, plain)}
 	if a.Compressed.Every > 0 {
-		width := size * int64(a.Compressed.Halves())
+		width := size * int64(a.Compressed.Parts())
 		matrices = append(matrices, p.Matrix("attn_compressor_kv", embd, width, plain), p.Matrix("attn_compressor_gate", embd, width, plain))
 	}
 	made := t.Linear(x, matrices...)
@@ -86,7 +86,7 @@ func (a CompressedAttention) attendCompressed(p Place, t *nn.Tape, q, kv *nn.Val
 // compress makes keys of pools of tokens, [size, 1, pools]; in a session those that a pass completes. It is nil if whole sequences
 // are shorter than a pool.
 func (a CompressedAttention) compress(p Place, t *nn.Tape, kept int, kind Kind, values, scores *nn.Value, size int, frozen bool) *nn.Value {
-	offsets := p.Weight(Weight{Kind: kind + "_ape", Shape: []int64{int64(size * a.Compressed.Halves()), int64(a.Compressed.Every)}, Role: Position, Frozen: frozen})
+	offsets := p.Weight(Weight{Kind: kind + "_ape", Shape: []int64{int64(size * a.Compressed.Parts()), int64(a.Compressed.Every)}, Role: Position, Frozen: frozen})
 	norm := p.normOf()
 	norm.Weight = p.Weight(Weight{Kind: kind + "_norm", Shape: []int64{int64(size)}, Role: Norm, Frozen: frozen})
 	m := p.gatherPools(t, kept, a.Compressed, t.Contiguous(values), t.AddByOffset(t.Contiguous(scores), offsets))
@@ -101,7 +101,7 @@ func (a CompressedAttention) compress(p Place, t *nn.Tape, kept int, kind Kind, 
 func (a CompressedAttention) index(p Place, t *nn.Tape, x, low *nn.Value) nn.Indexer {
 	i := a.Indexer
 	embd, size, heads := int64(p.config.Embd), int64(i.HeadSize), int64(i.Heads)
-	width := size * int64(a.Compressed.Halves())
+	width := size * int64(a.Compressed.Parts())
 	made := t.Linear(x, i.matrix(p, "indexer_compressor_kv", embd, width), i.matrix(p, "indexer_compressor_gate", embd, width), i.matrix(p, "indexer.proj", embd, heads))
 	queries := t.Linear(low, i.matrix(p, "indexer.attn_q_b", low.T.Dim(0), size*heads))[0]
 	return nn.Indexer{
