@@ -1,6 +1,6 @@
 // GEMM in integers of 16 bits, and the gradient of its input in 16 or 8 bits, for weights of any type: a tile of the weight
-// is dequantised, rounded and packed in scratch memory of the thread. Chunks depend only on the shapes, and sums of a block are exact, so results do not depend on the number of
-// threads.
+// is dequantised, rounded and packed in scratch memory of the thread. Chunks depend only on the shapes, and sums of a block
+// are exact, so results do not depend on the number of threads.
 #ifndef KERN_GEMM_INT_H
 #define KERN_GEMM_INT_H
 

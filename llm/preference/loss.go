@@ -195,8 +195,9 @@ func (o Options) String() string {
 }
 
 // New returns the loss of a trainer whose rows are pairs, chosen first: the mean over the pairs of a step. Losses of
-// labels are the mean over the desirable and undesirable answers of a step. reference has the log-probabilities of all samples of the trainer's data and of held-out data; losses without a reference
-// ignore it. A sample that it lacks makes the loss NaN.
+// labels are the mean over the desirable and undesirable answers of a step. reference has the log-probabilities of all
+// samples of the trainer's data and of held-out data; losses without a reference ignore it. A sample that it lacks makes
+// the loss NaN.
 func New(o Options, reference *Reference) (train.Loss, error) {
 	o, err := o.complete()
 	if err != nil {
