@@ -26,7 +26,7 @@ var (
 func HasBF16Attention() bool { return HasBF16() && bool(C.kern_has_avx512bf16()) }
 
 // CausalAttentionBF16 is [CausalAttention] with the operands of products rounded to BF16: Q, K, V and the weights. Sums
-// and the softmax are in F32. It is several times as fast, and an error if [HasBF16Attention] is false. Tiles of 64 keys
+// and the softmax are in F32. It is about twice as fast, and an error if [HasBF16Attention] is false. Tiles of 64 keys
 // that none of 64 queries sees cost nothing.
 //
 // It returns the result [size, heads, n, batch], and what [CausalAttentionBF16Grad] needs, of which the result is a view.
