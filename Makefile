@@ -11,7 +11,7 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test machines fuzz fuzz-rpc lint tidy api consumer bench interop peft real vulkan vulkan-short gpu-check darwin clean distclean
+.PHONY: help vendor finetune check test race machines fuzz fuzz-rpc lint tidy api consumer bench interop peft real vulkan vulkan-short gpu-check darwin clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -27,19 +27,13 @@ finetune: vendor ## fine-tune a real chat model with LoRA and show what it answe
 check: vendor lint ## the quick tier, one or two minutes: lint, then the short tests
 	@$(setup) && $(GO) test -vet=off -short $(packages)
 
-# What scripts/sequential lists, as one pattern of `go test`, and the packages under the race detector with such tests.
-sequential = sed -n '/^Test/s,[^/][^/]*,^&$$,gp' scripts/sequential | paste -sd '|' -
-homes = scripts/racing | grep -xF "$$(sed -n 's,^\(Test[^/]*\).*,^func \1(,p' scripts/sequential | \
-	grep -rl -f - --include='*_test.go' --exclude-dir=build --exclude-dir=scripts . | sed 's,/[^/]*$$,,')"
+test: vendor lint ## check everything: lint, then all tests
+	@$(setup) && $(GO) test -vet=off -timeout 40m $(packages)
 
-# Lint has vetted all. A process under the race detector waits a second before it ends, and the tests start hundreds.
-# All parts run, whichever fails.
-test: vendor lint ## check everything: lint, then all tests, under the race detector where something can race (scripts/racing) but for scripts/sequential
-	@$(setup) && sequential=$$($(sequential)) && status=0 && \
-		{ $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) || status=$$?; } && \
-		{ $(GO) test -vet=off -timeout 40m $$(scripts/racing --none) ./scripts/... || status=$$?; } && \
-		{ GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $$(scripts/racing) || status=$$?; } && \
-		exit $$status
+# A process under the race detector waits a second before it ends, and the tests start hundreds.
+race: vendor ## the tests of what several goroutines use (scripts/racing), under the race detector; scripts/sequential names those that race with nothing
+	@$(setup) && GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m \
+		-skip "$$(sed -n '/^Test/s,[^/][^/]*,^&$$,gp' scripts/sequential | paste -sd '|' -)" $$(scripts/racing)
 
 machines: ## fetch Open MPI and MPICH from the distribution's packages into build/machines; the tests then train on several processes by both
 	@scripts/machines

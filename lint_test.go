@@ -1,14 +1,12 @@
 package ggml_test
 
 import (
-	"bytes"
 	"cmp"
 	"go/ast"
 	"go/doc"
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -176,54 +174,12 @@ func TestSequentialNames(t *testing.T) {
 	}
 }
 
-// Each folder with tests is in one of the lists of scripts/racing, but for the development tools.
+// make race runs what starts goroutines and what several use, and leaves out where nothing can race.
 func TestRacingFolders(t *testing.T) {
-	var listed, all []string
-	for _, option := range []string{"", "--none"} {
-		out, err := exec.Command("sh", "scripts/racing", option).Output()
-		require.NoError(t, err)
-		listed = append(listed, strings.Fields(string(out))...)
-	}
-	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(file string, _ fs.DirEntry, err error) error {
-		switch {
-		case file == "build", file == "scripts":
-			return fs.SkipDir
-		case strings.HasSuffix(file, "_test.go"):
-			text, err := os.ReadFile(file)
-			if bytes.Contains(text, []byte("\nfunc Test")) {
-				all = append(all, strings.TrimSuffix("./"+path.Dir(file), "/."))
-			}
-			return err
-		}
-		return err
-	}))
-	slices.Sort(all)
-	slices.Sort(listed)
-	require.Subset(t, listed, slices.Compact(all))
-	require.Len(t, slices.Compact(slices.Clone(listed)), len(listed), "a folder is in both lists")
-	require.Contains(t, listed, "./llm/train")
-}
-
-// make test runs all parts even if one fails, and then fails.
-func TestAllPartsOfTheTests(t *testing.T) {
-	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip(err)
-	}
-	stub := filepath.Join(t.TempDir(), "go")
-	require.NoError(t, os.WriteFile(stub, []byte(`#!/bin/sh
-case " $* " in
-*" -race "*) echo race; [ "$FAILS" != race ] ;;
-*" ./scripts/... ") echo tools; [ "$FAILS" != tools ] ;;
-*" test "*) echo sequential; [ "$FAILS" != sequential ] ;;
-esac
-`), 0o700))
-	for _, fails := range []string{"", "sequential", "tools", "race"} {
-		c := exec.Command("make", "-s", "--old-file=vendor", "--old-file=lint", "test", "GO="+stub)
-		c.Env = append(os.Environ(), "FAILS="+fails, "MAKEFLAGS=", "MAKELEVEL=")
-		out, err := c.Output()
-		require.Equal(t, "sequential\ntools\nrace\n", string(out), fails)
-		require.Equal(t, fails == "", err == nil, fails)
-	}
+	out := need.Value(exec.Command("sh", "scripts/racing").Output())(t)
+	racing := strings.Fields(string(out))
+	require.Subset(t, racing, []string{".", "./llm/train", "./llm/serve", "./examples/finetune"})
+	require.NotContains(t, racing, "./internal/jinja")
 }
 
 // Setting up apt in a script does not change the script's variables: scripts/memcheck has options,
