@@ -38,7 +38,7 @@ func (g *Graph) Summary() GraphSummary {
 			at[op] = i
 			s.Ops = append(s.Ops, OpSummary{Op: op})
 		}
-		flops := estimateFLOPs(op, t)
+		flops := t.flops(op)
 		s.Ops[i].Count++
 		s.Ops[i].FLOPs += flops
 		s.FLOPs += flops
@@ -49,7 +49,11 @@ func (g *Graph) Summary() GraphSummary {
 	return s
 }
 
-func estimateFLOPs(op string, t *Tensor) float64 {
+// FLOPs returns the floating-point operations of computing the tensor from its sources, an estimate; see
+// [Graph.Summary]. It is 0 for tensors that are only read, and after the context has been closed.
+func (t *Tensor) FLOPs() float64 { return t.flops(t.Op()) }
+
+func (t *Tensor) flops(op string) float64 {
 	if flops, native := t.nativeFLOPs(); native {
 		return flops
 	}
