@@ -34,7 +34,11 @@ func (t *Tape) AddNorm(x, y *Value, n Norm) (sum, normed *Value) {
 	made := AddNorm.Build(t, AddNormOperands{x.T, y.T, n})
 	sum = &Value{T: made.Sum, needsGrad: x.needsGrad || y.needsGrad}
 	normed = &Value{T: made.Y, needsGrad: sum.needsGrad || t.Trains(n.Weight) || t.Trains(n.Bias)}
-	if !t.Training() || !normed.needsGrad {
+	if !normed.needsGrad {
+		return sum, normed
+	}
+	sum.T, normed.T = t.keepable(sum.T), t.keepable(normed.T)
+	if !t.Training() {
 		return sum, normed
 	}
 	t.step(func() {

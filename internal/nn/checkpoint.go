@@ -2,35 +2,23 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// KeepInputs makes room for the inputs of checkpoints, one for each layer.
-func (t *Tape) KeepInputs(layers ...int) {
-	t.store = activationStore{}
-	for _, i := range layers {
-		l := t.On(i, "").Lowering
-		if t.store[l] == nil {
-			t.store[l] = &residuals{}
-		}
-		t.store[l].inputs++
-	}
-}
-
-// Checkpoint computes f without keeping its intermediate results, except saved tensors
-// ([Tape.Saved]); the backward pass computes them again from x (gradient checkpointing, arXiv
-// 1604.06174). It needs [Tape.KeepInputs].
-func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
+// Checkpoint computes f, a layer. Of its intermediate results it keeps those that [Tape.Recompute] names, and the saved
+// tensors ([Tape.Saved]); the backward pass computes the others again from x (gradient checkpointing, arXiv 1604.06174;
+// selective recomputation, arXiv 2205.05198). Gradients are the same whatever is kept.
+func (t *Tape) Checkpoint(x *Value, layer int, f func(t *Tape, x *Value) *Value) *Value {
 	if !t.Training() {
 		return f(t, x)
 	}
-	restore, first := Keep.Build(t, x.T), t.newMemo(x)
-	memo := first
-	y := t.forward(x, &memo, f)
+	own := t.fork()
+	own.shown, own.memo = &exposures{}, t.Recompute.memo(t.Graph, layer, t.tokensOf(x))
+	y, back := own.run(x, own.memo, f)
 	// The graph is in order of use: the recomputation must not be pulled
 	// forward to where x is computed.
 	t.Graph.Expand(y.T)
 	t.record(y, func(dy *ggml.Tensor) {
 		t.Graph.Expand(dy) // before f is recomputed, and so at once below: what it needs is free then
-		from := &Value{T: restore(), needsGrad: x.needsGrad}
-		if dx := t.recompute(from, dy, first, f); dx != nil {
+		own.memo.begins(t.Graph)
+		if dx := back(dy); dx != nil {
 			t.Graph.Expand(dx)
 			t.flow(x, func() *ggml.Tensor { return dx })
 		}
@@ -38,24 +26,31 @@ func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
 	return y
 }
 
-// forward computes f without a record of it, but for what it computes once.
-func (t *Tape) forward(x *Value, memo *memoCursor, f func(t *Tape, x *Value) *Value) *Value {
-	forward := t.fork()
+// run computes f. back returns the gradient of x, or nil, given the gradient of f's result. It computes f again, with the
+// results of the memo; without a memo all results are kept.
+func (t *Tape) run(x *Value, memo *memoCursor, f func(t *Tape, x *Value) *Value) (y *Value, back func(dy *ggml.Tensor) *ggml.Tensor) {
+	own, in := t.fork(), &Value{T: x.T, needsGrad: x.needsGrad}
+	if memo == nil {
+		made := f(own, in)
+		return &Value{T: made.T, needsGrad: made.needsGrad}, func(dy *ggml.Tensor) *ggml.Tensor { return own.backward(made, in, dy) }
+	}
+	first, forward := *memo, t.fork()
 	forward.noGrad, forward.memo = true, memo
-	y := f(forward, x)
-	return &Value{T: y.T, needsGrad: y.needsGrad}
+	made := f(forward, x)
+	return &Value{T: made.T, needsGrad: made.needsGrad}, func(dy *ggml.Tensor) *ggml.Tensor {
+		first.recompute, own.memo = true, &first
+		again := f(own, in)
+		first.ended = true
+		return own.backward(again, in, dy)
+	}
 }
 
-// recompute computes f, and the gradient of x from the gradient of f's result; nil if there is
-// none.
-func (t *Tape) recompute(x *Value, dy *ggml.Tensor, memo memoCursor, f func(t *Tape, x *Value) *Value) *ggml.Tensor {
-	memo.recompute = true
-	own := t.fork()
-	own.memo = &memo
-	in := &Value{T: x.T, needsGrad: x.needsGrad}
-	f(own, in).grad = dy
-	own.Backward()
-	return own.gradient(in)
+// backward runs the steps of a function, and returns the gradient of x, given the gradient of its result y.
+func (t *Tape) backward(y, x *Value, dy *ggml.Tensor) *ggml.Tensor {
+	t.shown.flow(t)
+	y.grad = dy
+	t.Backward()
+	return t.gradient(x)
 }
 
 // Reused is x for a use far from where it is computed: what flows back is added up at once, so that
@@ -69,38 +64,28 @@ func (t *Tape) Reused(x *Value) *Value {
 	return y
 }
 
-// Chunked computes an f that makes of each column of x [m, n] one of the result, on
-// so many at a time, and recomputes each chunk in the backward pass: f's intermediate
-// results exist for one chunk. The weights are converted once more for each, so
-// the forward pass, which keeps less, takes twice the chunk. A size of 0 is all.
+// Chunked computes an f that makes of each column of x [m, n] one of the result, on so many at a time. What of f's
+// intermediate results is not kept exists for one chunk. A size of 0 is all.
 func (t *Tape) Chunked(x *Value, size int64, f func(t *Tape, x *Value) *Value) *Value {
 	n := x.T.Dim(1)
 	if size == 0 || n <= size {
 		return f(t, x)
 	}
-	first := t.newMemo(x)
-	if t.memo != nil {
-		first = *t.memo
-	}
-	memo := func(r columnRange) memoCursor {
-		m := first
-		m.tokens = columnRange{t.column + r.from, t.column + r.to}
-		return m
-	}
-	y, last := &Value{}, first
-	for _, r := range chunks(n, 2*size) {
-		last = memo(r)
-		part := t.at(r).forward(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, &last, f)
+	y := &Value{}
+	var backs []func(dy *ggml.Tensor) *ggml.Tensor
+	var last *memoCursor
+	all := chunks(n, size)
+	for _, r := range all {
+		last = t.memo.of(columnRange{t.column + r.from, t.column + r.to})
+		part, back := t.at(r).run(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, last, f)
 		y.T, y.needsGrad = putColumns(t.C, y.T, part.T, x.T, r), part.needsGrad
+		backs = append(backs, back)
 	}
-	if t.memo != nil {
-		t.memo.call = last.call
-	}
+	t.memo.passed(last)
 	t.record(y, func(dy *ggml.Tensor) {
 		dx := dy // which is of y alone: a chunk's gradient takes the place of what it was computed from
-		for _, r := range chunks(n, size) {
-			part := t.at(r).recompute(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, columns(t.C, dx, r), memo(r), f)
-			if part != nil {
+		for i, r := range all {
+			if part := backs[i](columns(t.C, dx, r)); part != nil {
 				dx = putColumns(t.C, dx, part, x.T, r)
 				t.Graph.Expand(dx)
 			}
@@ -112,6 +97,9 @@ func (t *Tape) Chunked(x *Value, size int64, f func(t *Tape, x *Value) *Value) *
 
 // A columnRange is the columns from and up to, not including, to.
 type columnRange struct{ from, to int64 }
+
+// tokensOf returns the tokens of x, of those of the batch.
+func (t *Tape) tokensOf(x *Value) columnRange { return columnRange{t.column, t.column + x.T.Dim(1)} }
 
 // chunks divides n columns into ranges of a size, at least one: what stands for a failed op has none.
 func chunks(n, size int64) []columnRange {

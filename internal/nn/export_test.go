@@ -2,20 +2,6 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// Kept are inputs of checkpoints, as a tape with a lowering restores them.
-func Kept(g *ggml.Graph, l *Lowering, inputs ...*ggml.Tensor) (restored []*ggml.Tensor) {
-	t := &Tape{C: g.Context(), Graph: g, Lowering: l}
-	t.KeepInputs(make([]int, len(inputs))...)
-	var restore []func() *ggml.Tensor
-	for _, x := range inputs {
-		restore = append(restore, Keep.Build(t, x))
-	}
-	for _, f := range restore {
-		restored = append(restored, f())
-	}
-	return restored
-}
-
 // Seed is the gradient that a backward pass begins with.
 func (x *Value) Seed(dy *ggml.Tensor) { x.grad = dy }
 

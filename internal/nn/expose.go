@@ -3,22 +3,34 @@ package nn
 // Expose returns x, a result inside a checkpointed function, for use by later functions. Their gradients of x enter the
 // backward pass of the function that made it.
 func (t *Tape) Expose(x *Value) *Value {
-	if t.memo == nil {
+	switch {
+	case t.shown == nil:
 		return x
+	case t.memo != nil && t.memo.recompute:
+		i := len(t.shown.inner)
+		t.shown.inner = append(t.shown.inner, x)
+		return t.shown.outer[i]
 	}
-	return t.memo.expose(t, x)
+	y := &Value{T: x.T, needsGrad: x.needsGrad}
+	t.shown.outer = append(t.shown.outer, y)
+	if t.memo == nil {
+		t.shown.inner = append(t.shown.inner, x)
+	}
+	return y
 }
 
-// expose keeps x in the forward pass. When the function is recomputed, the gradient of the kept value flows to x.
-func (m *memoCursor) expose(t *Tape, x *Value) *Value {
-	call := m.exposed
-	m.exposed++
-	if !m.recompute {
-		m.memo.exposed = append(m.memo.exposed, &Value{T: x.T, needsGrad: x.needsGrad})
+// exposures are the exposed values of a checkpointed function, in order, and the values inside that their gradients flow to.
+type exposures struct{ outer, inner []*Value }
+
+// flow passes the gradients on.
+func (e *exposures) flow(t *Tape) {
+	if e == nil {
+		return
 	}
-	outer := m.memo.exposed[call]
-	if d := t.gradient(outer); m.recompute && d != nil {
-		t.addTo(x, d)
+	for i, x := range e.inner {
+		if d := t.gradient(e.outer[i]); d != nil {
+			t.addTo(x, d)
+		}
 	}
-	return outer
+	e.inner = nil // chunks have backward passes of their own
 }

@@ -93,7 +93,7 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 	for i, p := range adapters {
 		dropped, _ := t.Dropout.drop(t, x, p)
 		// The factor goes to the low-rank result, which B and its gradient share.
-		lowRank[i] = &Value{T: t.owned(t.C.Scale(t.matMul(true, Product{W: p.A, X: dropped.T}), p.Scale), p)}
+		lowRank[i] = &Value{T: t.keepable(t.owned(t.C.Scale(t.matMul(true, Product{W: p.A, X: dropped.T}), p.Scale), p))}
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
 	y.T = m.Finish(t.C, t.addProducts(x, m, adapters, lowRank))

@@ -17,11 +17,9 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		rows, compute = integers(compute)
 	}
 	rows = append(rows, cpuProducts{compute}.rows()...)
-	keep := Keep.When(isOfBlocks, keepCompressed)
 	switch compute {
 	case ggml.F32, ggml.F16:
 	case ggml.BF16:
-		keep = KeepBF16
 		if kernels.HasBF16Attention() {
 			rows = append(rows, Attention.When(isLong, causalAttentionBF16))
 		}
@@ -42,7 +40,6 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.isWeightedRMS() }, weightedRMSNorm),
 		AddNorm.When(func(_ *Tape, o AddNormOperands) bool { return o.isWeightedRMS() }, addRMSNorm),
-		keep,
 		FrozenCopies.By(func(*Tape, Matrix) Copies { return nil }),
 		flashAttention,
 		SumSquares.By(func(t *Tape, g Gradients) *ggml.Tensor { return addUp(t.C, g.Each, kernels.SumSquares) }), // wherever they lie
@@ -147,8 +144,9 @@ func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 
 func causalAttentionBF16(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 	native := nativeAttention(a)
-	y, saved := kernels.CausalAttentionBF16(t.C, native)
-	return Result[AttentionGrads]{y, func(dy *ggml.Tensor) (d AttentionGrads) {
+	_, saved := kernels.CausalAttentionBF16(t.C, native)
+	saved = t.keepable(saved)
+	return Result[AttentionGrads]{t.C.View(saved, a.Q.Shape(), nil, 0), func(dy *ggml.Tensor) (d AttentionGrads) {
 		d.Q, d.K, d.V, d.Sinks = kernels.CausalAttentionBF16Grad(t.C, dy, saved, native)
 		return d
 	}}

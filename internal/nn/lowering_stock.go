@@ -14,15 +14,14 @@ func Stock() *Lowering {
 
 // StockTraining returns [Stock] with dequantised weights, so that the backward pass differentiates
 // the function that the forward pass computes. Products with frozen weights are in F32, or round
-// both operands to BF16 and sum in F32. Checkpoints are not compressed, since that writes into
-// memory of the CPU. has are the optional ops of the device.
+// both operands to BF16 and sum in F32. has are the optional ops of the device.
 func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
 	l := Stock().With(MatMul.By(matMulDequantised), MatMulID.By(matMulIDDequantised)).With(has.rows()...)
 	switch compute {
 	case ggml.F32:
 		return l, nil
 	case ggml.BF16:
-		return l.With(KeepBF16, Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return t.C.Cast(x, ggml.BF16) })), nil
+		return l.With(Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return t.C.Cast(x, ggml.BF16) })), nil
 	}
 	return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
 }

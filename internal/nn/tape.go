@@ -31,17 +31,18 @@ type Tape struct {
 	Inputs   *Inputs
 	// Grads are the gradient accumulators of the trained tensors, each of its tensor's
 	// shape. nil builds no backward pass.
-	Grads    map[*ggml.Tensor]*ggml.Tensor
-	Adapters Adapters // change matrices; nil: none
-	Mixed    int      // number of adapters of [Mix], of which each token has one; 0: each token has all pairs
-	Dropout  *Dropout // of the input of trained adapters; nil: none
-	Copies   Copies   // low-precision copies of frozen matrices; nil: none
+	Grads     map[*ggml.Tensor]*ggml.Tensor
+	Adapters  Adapters       // change matrices; nil: none
+	Mixed     int            // number of adapters of [Mix], of which each token has one; 0: each token has all pairs
+	Dropout   *Dropout       // of the input of trained adapters; nil: none
+	Copies    Copies         // low-precision copies of frozen matrices; nil: none
+	Recompute *Recomputation // what checkpoints keep; nil: everything
 
 	steps  *backwardSteps
 	noGrad bool
-	column int64           // column in the batch of a chunk's first token
-	store  activationStore // type of a checkpoint's inputs
-	memo   *memoCursor     // saved tensors of a checkpointed function
+	column int64       // column in the batch of a chunk's first token
+	memo   *memoCursor // results of a checkpointed function that are kept; nil: all are
+	shown  *exposures  // of a checkpointed function
 }
 
 // backwardSteps are in the order in which they were recorded.
@@ -111,7 +112,11 @@ func (t *Tape) at(r columnRange) *Tape {
 
 // record adds a backward step; y is its result.
 func (t *Tape) record(y *Value, back func(dy *ggml.Tensor)) {
-	if !t.Training() || !y.needsGrad {
+	if !y.needsGrad {
+		return
+	}
+	y.T = t.keepable(y.T)
+	if !t.Training() {
 		return
 	}
 	t.step(func() {
@@ -189,7 +194,7 @@ func (t *Tape) accumulateProduct(w, x, dy *ggml.Tensor) {
 // LowPrecision returns x in the input type of products with frozen weights.
 func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
 	if x.lowBy != t.Lowering {
-		x.low, x.lowBy = Cast.Build(t, x.T), t.Lowering
+		x.low, x.lowBy = t.keepable(Cast.Build(t, x.T)), t.Lowering
 	}
 	return x.low
 }

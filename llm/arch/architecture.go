@@ -155,7 +155,7 @@ func (a *Architecture) takeInventory() error {
 		return nn.Linear.Plain(t, o)
 	}))
 	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: lister, Inputs: nn.NewInputs(ctx)}
-	x := b.Hidden(t, false)
+	x := b.Hidden(t)
 	if b.HasLogits() {
 		b.Logits(t, x)
 	} else {

@@ -55,7 +55,7 @@ const (
 func (b *Builder) spec() *spec { return b.config.spec() }
 
 // Hidden computes the normalised residual stream [n_embd, n] after all layers.
-func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
+func (b *Builder) Hidden(t *nn.Tape) *nn.Value {
 	x := b.embed(t)
 	beside := &beside{embedded: x, layerEmbeddings: b.layerEmbeddings(t, x), shared: map[int]keyValues{}, chosen: map[int]*nn.Chosen{}}
 	pass := func(x *nn.Value, layer int) *nn.Value {
@@ -68,11 +68,7 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 			p.states = b.States[layer]
 		}
 		x = b.hook(t, x, layer, Enters, LeavesBack)
-		if t := t.On(p.block, ""); checkpoint {
-			x = t.Checkpoint(x, p.pass)
-		} else {
-			x = p.pass(t, x)
-		}
+		x = t.On(p.block, "").Checkpoint(x, layer, p.pass)
 		return b.hook(t, x, layer, Leaves, EntersBack)
 	}
 	if inOrder := b.spec().layerOrder; inOrder != nil {

@@ -24,16 +24,6 @@ func (b *Builder) passes(layer int) bool {
 	return b.Only == nil || slices.Contains(b.Only, layer) || b.sharedBy(layer)
 }
 
-// PassedBlocks are the [Architecture.Blocks] of the layers that the graph has.
-func (b *Builder) PassedBlocks() (list []int) {
-	for layer, block := range b.blocks {
-		if b.passes(layer) {
-			list = append(list, block)
-		}
-	}
-	return list
-}
-
 // hook reports the events at x to LayerHook, forward and back.
 func (b *Builder) hook(t *nn.Tape, x *nn.Value, layer int, forward, back LayerEvent) *nn.Value {
 	if b.LayerHook == nil {

@@ -221,19 +221,14 @@ func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
 }
 
 // kernels returns the CPU's lowering with kernels. In mixed layouts it multiplies in F32, which rounds less, if it does
-// not support the devices' compute type. There it does not compress checkpoints either, because the scheduler restores
-// an input on the device of the previous layer in the backward pass, whose memory is scarcer.
+// not support the devices' compute type.
 func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	alone := len(e.places.Devices) == 1
 	if u.Phase == Training {
 		if !alone && u.Compute == ggml.BF16 && !kernels.HasBF16() {
 			u.Compute = ggml.F32
 		}
-		cpu, err := nn.CPU(u.Compute)
-		if err == nil && !alone && u.Compute != ggml.BF16 {
-			cpu = cpu.With(nn.KeepExact)
-		}
-		return cpu, err
+		return nn.CPU(u.Compute)
 	}
 	if _, err := kernels.GEMMLibrary(); err != nil {
 		return nil, err

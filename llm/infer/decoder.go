@@ -354,13 +354,13 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	var x *nn.Value
 	switch shape.output {
 	case hiddenStates:
-		x = b.Hidden(t, false)
+		x = b.Hidden(t)
 	case projection:
 		x = b.Project(t, pooled(t, b))
 	case scores:
 		x = b.Classify(t, pooled(t, b))
 	default:
-		x = b.Logits(t, b.Hidden(t, false))
+		x = b.Logits(t, b.Hidden(t))
 	}
 	g.output = x.T.SetOutput()
 	g.Expand(g.output)

@@ -25,7 +25,7 @@ func TestTypesOfExperts(t *testing.T) {
 			batch := llmtest.NewBatch(m.Config().Vocab, archLength)
 			o := lossgraph.Options{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 			loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
-			bound := tolerated(m, false)
+			bound := tolerated(m)
 			for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
 				e := need.Value(device.New(device.Options{Threads: 2, OpSet: ops}))(t)
 				t.Cleanup(func() { e.Close() })

@@ -46,11 +46,11 @@ type Options struct {
 	// Losses receives the loss of each token, for graphs that continue from it: F32, contiguous, with at least one
 	// element per token. If it is nil, the graph allocates the tensor.
 	Losses *ggml.Tensor
-	// Checkpoint recomputes each layer in the backward pass instead of keeping its intermediate results: a third
-	// slower, in a fraction of the memory. The inputs of layers are kept in BF16 if that is the ComputeType.
-	// Otherwise they are kept in F32 or, by the CPU's kernels, in 18 bits, which changes gradients about as much as
-	// F32's rounding does.
+	// Checkpoint recomputes results of layers in the backward pass instead of keeping them, except as many as take no
+	// more than Keep bytes: those that save most work for their memory. With 0 a step is up to a third slower, in a
+	// fraction of the memory. Losses and gradients are the same bytes whatever is kept.
 	Checkpoint bool
+	Keep       int64
 	// ComputeType is the type of the GEMMs with frozen weights: F32, the zero value, is exact; BF16 rounds both
 	// operands; F16 rounds the sums too. BF16 or F16 is faster if it is the [kernels.FastestType]. Adapters are
 	// exact in the forward pass; their gradients use GEMMs in BF16 with BF16, and in F32 with F16. I16, on the CPU,
@@ -66,13 +66,17 @@ type Options struct {
 	// NEFTune is the alpha of noise on the embeddings (arXiv 2310.05914): uniform in ±alpha/√(L·d), for a sample of
 	// L tokens and embeddings of width d. 0 means none; it needs Grads.
 	NEFTune float32
-	// LogitsChunk is the number of tokens whose logits exist at a time; 0 means 128 with Checkpoint and 512 without.
-	// With smaller chunks the head's matrix is read more often. There are at most 2³¹ logits at a time.
+	// LogitsChunk is the number of tokens whose logits exist at a time; 0 means 512. With smaller chunks the head's
+	// matrix is read more often. There are at most 2³¹ logits at a time.
 	LogitsChunk int
-	// FeedForwardChunk is the number of tokens that go through a feed-forward network at a time with Checkpoint; 0
-	// means 176.
+	// FeedForwardChunk is the number of tokens that go through a feed-forward network at a time in graphs with Grads;
+	// 0 means 512.
 	FeedForwardChunk int
 }
+
+// usualChunk is the number of columns from which on products take no less time for a column: they convert a matrix once for
+// as many.
+const usualChunk = 512
 
 // A Graph computes the loss of a batch, and adds its gradients to the accumulators. It is used by one goroutine, and
 // so is its engine.
@@ -92,7 +96,10 @@ type Graph struct {
 	inputs  *nn.Inputs
 	losses  *nn.TokenLosses
 	dropout *nn.Dropout // nil without dropout
-	access  exclusive.Access
+	// recomputation is nil if all results are kept.
+	recomputation   *nn.Recomputation
+	recomputedShare float64
+	access          exclusive.Access
 }
 
 // A Batch is the input of a [Graph]: rows of equal length, one after the other.
@@ -138,14 +145,35 @@ func New(m *model.Model, e *device.Engine, o Options) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	l, err := newGraph(m, e, o, lowerings, copies, nil)
+	if err != nil || !o.Checkpoint {
+		return l, err
+	}
+	l.recomputedShare = 1
+	kept, share := l.recomputation.Worth(o.Keep)
+	if len(kept) == 0 {
+		return l, nil
+	}
+	l.Close()
+	if l, err = newGraph(m, e, o, lowerings, copies, kept); err == nil {
+		l.recomputedShare = share
+	}
+	return l, err
+}
+
+// newGraph builds the graph with results of layers that are not recomputed.
+func newGraph(m *model.Model, e *device.Engine, o Options, lowerings nn.Lowerings, copies nn.Copies, keep []nn.KeptResult) (*Graph, error) {
 	c := ggml.NewContext()
 	l := &Graph{
 		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed, branched: o.Branched, topK: o.Teacher.topK(),
 		workspace: o.Workspace, shared: o.Workspace != nil, inputs: nn.NewInputs(c),
 	}
-	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer, ""), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads, Copies: copies}
+	if o.Checkpoint {
+		l.recomputation = &nn.Recomputation{Keep: keep}
+	}
+	t := &nn.Tape{C: c, Graph: l.Graph, Recompute: l.recomputation, Lowering: lowerings(nn.NoLayer, ""), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads, Copies: copies}
 	l.build(t, o)
-	err = c.Err()
+	err := c.Err()
 	if err == nil && len(o.Hooks) > 0 {
 		err = l.addHooks(o.Hooks)
 	}
@@ -215,15 +243,12 @@ func (l *Graph) build(t *nn.Tape, o Options) {
 		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, Branched: o.Branched, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
 		Only: o.Layers, LayerHook: o.LayerHook,
 	}
-	chunk := cmp.Or(o.LogitsChunk, 512)
-	if o.Checkpoint {
-		t.KeepInputs(b.PassedBlocks()...)
-		b.Chunk = int64(cmp.Or(o.FeedForwardChunk, 176))
-		chunk = cmp.Or(o.LogitsChunk, 128)
+	if o.Grads != nil {
+		b.Chunk = int64(cmp.Or(o.FeedForwardChunk, usualChunk))
 	}
-	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/c.Vocab))
+	chunk := max(1, min(cmp.Or(o.LogitsChunk, usualChunk), o.Length*o.Batch, math.MaxInt32/c.Vocab))
 	loss := nn.LossOptions{Chunk: int64(chunk), Into: o.Losses, Teacher: o.Teacher.options()}
-	l.losses = t.Loss(b.Hidden(t, o.Checkpoint), loss, b.Logits)
+	l.losses = t.Loss(b.Hidden(t), loss, b.Logits)
 	t.Backward()
 }
 
@@ -339,6 +364,21 @@ func (l *Graph) Measure() (layout.Sizes, error) {
 	defer w.Close()
 	return w.Measure(l.Graph)
 }
+
+// Recomputed returns the memory that the results which the backward pass recomputes would take if they were kept, of each
+// and all before it, in the order in which Options.Keep admits them.
+func (l *Graph) Recomputed() (sums []int64) {
+	var sum int64
+	for _, r := range l.recomputation.Results() {
+		sum += r.Bytes
+		sums = append(sums, sum)
+	}
+	return sums
+}
+
+// RecomputedShare returns the share of the work of layers' forward pass that the backward pass repeats: 0 if all results
+// are kept, 1 if none.
+func (l *Graph) RecomputedShare() float64 { return l.recomputedShare }
 
 // Memory returns the sizes of the workspace, once the graph is allocated.
 func (l *Graph) Memory() layout.Sizes { return l.workspace.Sizes() }

@@ -39,7 +39,7 @@ func exact(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32
 		NumTokens: int64(len(tokens)), Rows: 1, Context: context,
 	}
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Adapters: nn.AdaptersOf(adapters)}
-	z := output(b, tape, b.Hidden(tape, false)).T
+	z := output(b, tape, b.Hidden(tape)).T
 	tape.Graph.Expand(z)
 	require.NoError(t, c.Err())
 	feed := &nn.Feed{Rows: 1, Tokens: tokens, Starts: make([]int32, len(tokens))}
