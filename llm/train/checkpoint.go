@@ -196,7 +196,7 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w; %s", path, err, remedy)
 	}
-	if err := errors.Join(t.resumeCheckpointing(g), t.resumeCopies(g)); err != nil {
+	if err := t.resumeCopies(g); err != nil {
 		return err
 	}
 	if err := errors.Join(s.write(), t.copies.Update(context.Background())); err != nil {

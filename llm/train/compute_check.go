@@ -43,12 +43,12 @@ func (t *Trainer) CheckCompute(ctx context.Context) (*ComputeCheck, error) {
 	}
 	compute, copies := t.options.ComputeType, t.copies
 	t.options.ComputeType, t.copies = ggml.F32, nil
-	lossF32, want, err := 0.0, [][]float32(nil), t.buildGraphs(t.checkpointing)
+	lossF32, want, err := 0.0, [][]float32(nil), t.buildGraphs(t.checkpointing, t.keep)
 	if err == nil {
 		lossF32, want, err = t.gradients(ctx)
 	}
 	t.options.ComputeType, t.copies = compute, copies
-	if buildErr := t.buildGraphs(t.checkpointing); err == nil {
+	if buildErr := t.buildGraphs(t.checkpointing, t.keep); err == nil {
 		err = buildErr
 	}
 	if err != nil {

@@ -7,30 +7,30 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // buildWithCopies rebuilds the graph of a step with copies of frozen weights. Each device has the
-// copies that Options.WeightCopies requests, or as many as fit, beside a step without copies, into
-// four fifths of its memory. Nothing is allocated yet.
+// copies that Options.WeightCopies requests, or as many as fit beside a step without copies.
+// Nothing is allocated yet.
 func (t *Trainer) buildWithCopies() error {
 	want := t.options.WeightCopies
 	if want == nil && !t.engine.TakesCopies() || want != nil && *want == weightcache.None {
 		return nil
 	}
-	need, err := t.need()
+	need, err := t.measure()
 	if err != nil {
 		return err
 	}
-	need[len(need)-1] += t.mapped()
 	most := weightcache.All
 	kept := slices.Repeat([]weightcache.Tier{*cmp.Or(want, &most)}, len(need))
 	if err := t.keepCopies(kept); err != nil || want != nil {
 		return err
 	}
 	fits := slices.Clone(kept)
-	for i, available := range availableMemory(t.engine) {
-		for fits[i] > weightcache.None && !hasRoom(t.copies.SizesOf(fits[i])[i], available/5*4-need[i]) {
+	for i, room := range t.room() {
+		for fits[i] > weightcache.None && !hasRoom(t.copies.SizesOf(fits[i])[i], room-need[i]) {
 			fits[i]--
 		}
 	}
@@ -51,7 +51,16 @@ func (t *Trainer) keepCopies(kept []weightcache.Tier) error {
 	}
 	t.copies.Close()
 	t.copies = c
-	return t.buildGraphs(t.checkpointing)
+	return t.buildGraphs(t.checkpointing, t.keep)
+}
+
+// copySizes returns the memory of the copies on each device.
+func (t *Trainer) copySizes() layout.Sizes {
+	var sizes layout.Sizes
+	for i, tier := range t.copies.Tiers() {
+		sizes = append(sizes, t.copies.SizesOf(tier)[i])
+	}
+	return sizes
 }
 
 // makeCopies allocates and fills the copies of weights.

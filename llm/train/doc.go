@@ -50,8 +50,8 @@
 // # Memory and time
 //
 // Graphs are static, so [EstimateMemory] knows the memory of a run before it begins. If a step would
-// not fit, its layers are recomputed ([Checkpointing]); a resumed run keeps its original choice, so
-// that it rounds the same. [Plan.StepTime] measures a step; if a whole step takes too long, it
+// not fit, results of layers are recomputed ([Checkpointing]), as few as the memory allows; what a run
+// computes does not depend on that. [Plan.StepTime] measures a step; if a whole step takes too long, it
 // measures a few layers of each kind and scales by their numbers.
 //
 // # Steps and groups

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
@@ -12,13 +13,14 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Checkpointing selects whether steps recompute each layer in the backward pass from its input
-// (gradient checkpointing, arXiv 1604.06174). That is about a third slower, takes a fraction of the
-// memory, and changes results only by rounding.
+// Checkpointing selects which results of layers steps keep for the backward pass, which recomputes the
+// others from the inputs of layers (gradient checkpointing, arXiv 1604.06174). Recomputing all is about
+// a third slower and takes a fraction of the memory. Losses, gradients and parameters are the same bytes
+// whatever is kept.
 type Checkpointing int
 
-// CheckpointingAuto recomputes if a step that keeps all results would not fit into four fifths of the
-// available memory. A resumed run keeps its original choice, if that fits.
+// CheckpointingAuto keeps as many results as fit into [Options].Memory: those that save most work for their
+// memory. CheckpointingOn recomputes all, CheckpointingOff keeps all.
 const (
 	CheckpointingAuto Checkpointing = iota
 	CheckpointingOn
@@ -89,26 +91,73 @@ func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
 }
 
 // buildStep builds the graph of a step as Options.Checkpointing says, then with the weight copies that
-// fit beside it.
+// fit beside it, and keeps as many results of layers as then fit.
 func (t *Trainer) buildStep() error {
-	if err := t.buildAsMemoryAllows(); err != nil {
+	isAuto := t.options.Checkpointing == CheckpointingAuto
+	if err := t.buildGraphs(t.options.Checkpointing == CheckpointingOn, t.options.keep); err != nil {
 		return err
 	}
-	return t.buildWithCopies()
+	if isAuto || t.options.Memory != nil {
+		fits, err := t.fits()
+		if err == nil && !fits && isAuto {
+			if err = t.buildGraphs(true, 0); err == nil {
+				fits, err = t.fits()
+			}
+		}
+		if err == nil && !fits && t.options.Memory != nil {
+			err = t.stepError()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.buildWithCopies(); err != nil || !isAuto || !t.checkpointing {
+		return err
+	}
+	return t.keepMost()
 }
 
-func (t *Trainer) buildAsMemoryAllows() error {
-	if t.options.Checkpointing != CheckpointingAuto {
-		return t.buildGraphs(t.options.Checkpointing == CheckpointingOn)
+// keepMost rebuilds the graph of a step that keeps no results of layers with as many as fit.
+func (t *Trainer) keepMost() error {
+	sums := t.loss.graphs[0].Recomputed()
+	return searchKeep(sums, func(keep int64) (bool, error) {
+		if keep == t.keep {
+			return true, nil // as it is, even if it does not fit
+		}
+		if err := t.buildGraphs(true, keep); err != nil {
+			return false, err
+		}
+		return t.fits()
+	})
+}
+
+// searchKeep finds the largest of the sums, or 0, that fits, which it calls last. More memory never finds less.
+func searchKeep(sums []int64, fits func(keep int64) (bool, error)) error {
+	low, high := 0, len(sums) // the number that fits, and the most
+	keep := func(n int) int64 {
+		if n == 0 {
+			return 0
+		}
+		return sums[n-1]
 	}
-	if err := t.buildGraphs(false); err != nil {
-		return err
+	last := 0
+	for low < high {
+		last = (low + high + 1) / 2
+		ok, err := fits(keep(last))
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			low = last
+		default:
+			high = last - 1
+		}
 	}
-	fits, err := t.fits()
-	if err != nil || fits {
-		return err
+	if last == low {
+		return nil
 	}
-	return t.buildGraphs(true)
+	_, err := fits(keep(low))
+	return err
 }
 
 // batchRows returns the largest number of rows in a batch: fewer than Options.Batch if the whole
@@ -122,10 +171,10 @@ func (t *Trainer) batchRows() int {
 	return t.options.Epochs * t.data.Len()
 }
 
-// buildGraphs rebuilds the graphs of a step.
-func (t *Trainer) buildGraphs(checkpointing bool) error {
+// buildGraphs rebuilds the graphs of a step. With checkpointing they keep results of layers in so many bytes.
+func (t *Trainer) buildGraphs(checkpointing bool, keep int64) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{
-		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
+		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, Keep: keep, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Hooks: t.reduction.hooks(),
 		Layers: t.options.layers, LayerHook: t.options.layerHook,
 	})
@@ -133,13 +182,13 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 		return err
 	}
 	t.closeGraphs()
-	t.loss, t.checkpointing = graphs, checkpointing
+	t.loss, t.checkpointing, t.keep = graphs, checkpointing, keep
 	if !t.options.Loss.isOfSamples() {
 		return nil
 	}
 	t.scores, err = newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{
 		Adapters: t.adapters, ComputeType: t.options.ComputeType, Copies: t.copies, Workspace: graphs.workspace, Layers: t.options.layers,
-		LogitsChunk: 128, // as few as a step with checkpointing has, so that it needs no more memory
+		LogitsChunk: 128, // so that it needs no more memory than the step
 	})
 	return err
 }
@@ -153,20 +202,52 @@ func (t *Trainer) closeGraphs() {
 // availableMemory is replaced by tests.
 var availableMemory = (*device.Engine).AvailableMemory
 
-// fits reports whether the graph of a step fits into four fifths of the memory. The rest is left for
-// evaluations, tokens and other programs.
+// fits reports whether the results of a step, with weight copies, fit.
 func (t *Trainer) fits() (bool, error) {
-	need, err := t.need()
-	if err != nil {
-		return false, err
+	need, err := t.measure()
+	return err == nil && within(need.Plus(t.copySizes()), t.room()), err
+}
+
+// room returns the memory for the results of a step and for weight copies: Options.Memory or, by default, four fifths of the
+// available memory. The rest is left for evaluations, tokens and other programs. The system still reports the memory of
+// the optimizer and of mapped weights as available.
+func (t *Trainer) room() layout.Sizes {
+	if t.options.Memory != nil {
+		return t.options.Memory
 	}
-	need[len(need)-1] += t.mapped()
-	for i, available := range availableMemory(t.engine) {
-		if need[i] > available/5*4 {
-			return false, nil
+	room := slices.Clone(availableMemory(t.engine))
+	for i := range room {
+		room[i] = room[i] / 5 * 4
+	}
+	cpu := len(room) - 1
+	room[cpu] -= t.opt.sizes()[cpu] + t.mapped()
+	return room
+}
+
+// A StepMemoryError reports that no step fits into [Options].Memory.
+type StepMemoryError struct {
+	Device       string // name of the device
+	Need, Memory int64  // least memory of a step, and the limit
+}
+
+// Error states the figures and the remedy.
+func (e *StepMemoryError) Error() string {
+	return fmt.Sprintf("a step takes at least %s of memory of %s, but Options.Memory is %s; raise it, or use smaller batches or shorter samples",
+		layout.Bytes(e.Need), e.Device, layout.Bytes(e.Memory))
+}
+
+// stepError returns the error for a step that does not fit into Options.Memory.
+func (t *Trainer) stepError() error {
+	need, err := t.measure()
+	if err != nil {
+		return err
+	}
+	for i, n := range need {
+		if memory := t.options.Memory[i]; n > memory {
+			return &StepMemoryError{Device: t.engine.Devices()[i].Name(), Need: n, Memory: memory}
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // A MemoryError reports that a step needs more memory of a device than is available.
@@ -203,6 +284,16 @@ func (t *Trainer) CheckMemory() error {
 // need returns the memory of a step; on the CPU including the optimizer's, which is allocated but not
 // yet written, so the system still reports it as available.
 func (t *Trainer) need() (layout.Sizes, error) {
+	need, err := t.measure()
+	if err == nil {
+		cpu := len(need) - 1
+		need[cpu] += t.opt.sizes()[cpu]
+	}
+	return need, err
+}
+
+// measure returns the memory of the results of a step.
+func (t *Trainer) measure() (layout.Sizes, error) {
 	need, err := t.loss.Measure()
 	if err != nil {
 		return nil, err
@@ -216,8 +307,6 @@ func (t *Trainer) need() (layout.Sizes, error) {
 			need[i] = max(need[i], n)
 		}
 	}
-	cpu := len(need) - 1
-	need[cpu] += t.opt.sizes()[cpu]
 	return need, nil
 }
 
@@ -233,18 +322,13 @@ func (t *Trainer) mapped() int64 {
 	return size
 }
 
-// HasCheckpointing reports whether steps recompute each layer, see [Checkpointing].
+// HasCheckpointing reports whether steps recompute results of layers, see [Checkpointing].
 func (t *Trainer) HasCheckpointing() bool { return t.checkpointing }
 
-// resumeCheckpointing keeps the checkpoint's choice, if the choice is left to the trainer and the
-// memory allows it, so that rounding is the same.
-func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
-	was, err := ggml.GGUFValue[string](g, freeKeys+string(SettingCheckpointing))
-	if t.options.Checkpointing != CheckpointingAuto || err != nil || was == resolved(t.checkpointing).String() {
-		return nil
+// Recomputed returns the share of the work of layers' forward pass that steps repeat: 0 if they keep all results, 1 if none.
+func (t *Trainer) Recomputed() float64 {
+	if t.loss == nil { // zero value
+		return 0
 	}
-	if was != CheckpointingOn.String() {
-		return nil // does not fit here
-	}
-	return t.buildGraphs(true)
+	return t.loss.graphs[0].RecomputedShare()
 }

@@ -129,8 +129,7 @@ func TestCheckpointingByMemory(t *testing.T) {
 	}
 }
 
-// A resumed run uses checkpointing as before, whatever memory is available now, and so ends with the
-// same bytes. If it cannot, it reports the change, and rounds differently.
+// A resumed run ends with the same bytes, whatever memory is available before and after.
 func TestCheckpointingOfResumedRuns(t *testing.T) {
 	m, ctx := tinyLoRAModel(t), context.Background()
 	run := func(available int64, path string) *loraRun {
@@ -141,38 +140,73 @@ func TestCheckpointingOfResumedRuns(t *testing.T) {
 		}
 		return r
 	}
-	whole := map[bool]string{}
+	whole := run(plenty, "")
+	require.NoError(t, whole.Run(ctx, RunOptions{}))
 	for _, little := range []bool{false, true} {
-		available := int64(plenty)
-		if little {
-			available = 1
-		}
-		r := run(available, "")
-		require.NoError(t, r.Run(ctx, RunOptions{}))
-		require.Equal(t, little, r.HasCheckpointing())
-		whole[little] = stateOf(t, r.Trainer)
-
-		half := run(available, "")
+		available := map[bool]int64{false: plenty, true: 1}
+		half := run(available[little], "")
+		require.Equal(t, little, half.HasCheckpointing())
 		for range 3 {
 			_, err := half.Step(ctx)
 			require.NoError(t, err)
 		}
 		path := filepath.Join(t.TempDir(), "run.gguf")
 		require.NoError(t, half.SaveCheckpoint(path))
-
-		same := run(plenty, path)
-		require.Empty(t, same.Changes())
-		require.NoError(t, same.Run(ctx, RunOptions{}))
-		require.Equal(t, whole[little], stateOf(t, same.Trainer))
-		if little {
-			continue
+		for _, then := range []bool{false, true} {
+			r := run(available[then], path)
+			if little != then {
+				was := map[bool]string{false: "off", true: "on"}
+				require.Equal(t, []Difference{{"gradient checkpointing", "gradient checkpointing", was[little], was[then]}}, r.Changes())
+			}
+			require.NoError(t, r.Run(ctx, RunOptions{}))
+			require.Equal(t, stateOf(t, whole.Trainer), stateOf(t, r.Trainer))
 		}
-		other := run(1, path)
-		require.Equal(t, []Difference{{"gradient checkpointing", "gradient checkpointing", "off", "on"}}, other.Changes())
-		require.NoError(t, other.Run(ctx, RunOptions{}))
-		requireAlikeSteps(t, r.History, other.History, 1e-4, 1e-3)
 	}
-	require.NotEqual(t, whole[false], whole[true])
+}
+
+// A step takes no more memory than it may, and less time the more it may take: parameters are the same bytes. If no step fits,
+// the error names the memory of the smallest.
+func TestMemoryOfSteps(t *testing.T) {
+	m := tinyLoRAModel(t)
+	o := runOptions()
+	run := func(memory int64) (*loraRun, int64, string) {
+		if memory > 0 {
+			o.Memory = layout.Sizes{memory}
+		}
+		r := autoRun(t, m, o)
+		require.NoError(t, r.Run(t.Context(), RunOptions{}))
+		return r, r.loss.Memory().Total(), stateOf(t, r.Trainer)
+	}
+	o.Checkpointing = CheckpointingOff
+	_, most, want := run(0)
+	o.Checkpointing = CheckpointingOn
+	least, lowest, got := run(0)
+	require.Equal(t, want, got)
+	require.InDelta(t, 1, least.Recomputed(), 0)
+	o.Checkpointing = CheckpointingAuto
+	const points = 8
+	before, flops := 1.0, least.loss.graphs[0].Graph.Summary().FLOPs
+	for i := range points + 1 {
+		memory := lowest + (most-lowest)*int64(i)/points
+		r, took, got := run(memory)
+		require.Equal(t, want, got, "%d of %d bytes", memory, most)
+		require.LessOrEqual(t, took, memory)
+		require.LessOrEqual(t, r.Recomputed(), before)
+		require.LessOrEqual(t, r.loss.graphs[0].Graph.Summary().FLOPs, flops)
+		before, flops = r.Recomputed(), r.loss.graphs[0].Graph.Summary().FLOPs
+	}
+	require.Zero(t, before)
+	for _, c := range []Checkpointing{CheckpointingAuto, CheckpointingOn, CheckpointingOff} {
+		need := map[Checkpointing]int64{CheckpointingAuto: lowest, CheckpointingOn: lowest, CheckpointingOff: most}[c]
+		o.Checkpointing, o.Memory = c, layout.Sizes{need - 1}
+		_, err := New(m, Trainables{Adapters: least.a.WithScale(1)}, data.New(24, randomSamples(7, 24)), o)
+		require.Equal(t, &StepMemoryError{Device: "CPU", Need: need, Memory: need - 1}, err)
+	}
+	require.EqualError(t, &StepMemoryError{Device: "CUDA0", Need: 5 << 30, Memory: 3 << 29},
+		"a step takes at least 5.0 GiB of memory of CUDA0, but Options.Memory is 1.5 GiB; raise it, or use smaller batches or shorter samples")
+	o.Memory = layout.Sizes{1, 1}
+	_, err := New(m, Trainables{Adapters: least.a.WithScale(1)}, data.New(24, randomSamples(7, 24)), o)
+	require.EqualError(t, err, "Memory has the limits of 2 devices, and the engine has 1; it needs one for each")
 }
 
 func TestCheckpointingInWords(t *testing.T) {

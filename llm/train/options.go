@@ -9,12 +9,13 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// Options are the settings of a run. They determine its result, except DataOrigin, Engine and Threads;
-// Checkpointing and Group change it only by rounding.
+// Options are the settings of a run. They determine its result, except DataOrigin, Engine, Threads, Checkpointing and
+// Memory; Group changes it only by rounding.
 type Options struct {
 	Schedule Schedule
 	// Epochs ends the run when each row has been seen that many times; the last step may be shorter. 0
@@ -54,8 +55,12 @@ type Options struct {
 	// (0 means [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int
-	// Checkpointing trades time for memory. By default it is used if memory is too small without it.
+	// Checkpointing trades time for memory. By default steps recompute as little as Memory allows.
 	Checkpointing Checkpointing
+	// Memory limits the results of a step on each device, the CPU last, with weight copies. If no step fits, [New]
+	// returns a *StepMemoryError. nil means that a step, on the CPU with optimizer and mapped weights, may take four fifths
+	// of the memory that is available.
+	Memory layout.Sizes
 	// ComputeType is the type of products with frozen weights in steps, see [lossgraph.Options]: ggml.F32
 	// (the zero value), ggml.BF16, ggml.F16, ggml.I16 or ggml.I8; [Trainer.CheckCompute] compares it with F32.
 	// Evaluations are always in F32, so they are comparable between machines.
@@ -65,6 +70,8 @@ type Options struct {
 	// on each device beside its layers and a step with its Checkpointing. The CPU's kernels need none.
 	WeightCopies *weightcache.Tier
 
+	// keep is the memory for results of layers that CheckpointingOn does not recompute.
+	keep int64
 	// layers are the layers that steps compute, and watch is called as they pass them, for measuring; nil
 	// means all layers, and no calls.
 	layers    []int

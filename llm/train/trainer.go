@@ -43,8 +43,9 @@ type Trainer struct {
 	loss      *bucketGraphs
 	scores    *bucketGraphs      // log-probabilities for Options.Loss, in the memory of loss; nil for cross-entropy
 	copies    *weightcache.Cache // copies of weights that loss multiplies with; nil if none
-	// checkpointing reports whether loss recomputes each layer.
+	// checkpointing reports whether loss recomputes results of layers, except as many as take keep bytes.
 	checkpointing bool
+	keep          int64
 	scalesLoss    *bool // as agreed by the group; nil before the first step
 	evaluator     *Evaluator
 	shuffler      data.Shuffler
@@ -122,6 +123,9 @@ func (t *Trainer) open(params []parameter) error {
 		if t.engine, err = device.New(device.Options{Layout: t.m.Layout(), Threads: t.options.Threads}); err != nil {
 			return err
 		}
+	}
+	if n, devices := len(t.options.Memory), len(t.engine.Devices()); t.options.Memory != nil && n != devices {
+		return fmt.Errorf("Memory has the limits of %d devices, and the engine has %d; it needs one for each", n, devices)
 	}
 	t.evaluator, err = NewEvaluator(t.m, EvaluatorOptions{Engine: t.engine, Batch: t.options.Batch, Group: t.group})
 	if err != nil {

@@ -685,6 +685,7 @@ var public = registry{
 		reflect.TypeFor[train.Setting](),
 		reflect.TypeFor[train.SettingID](),
 		reflect.TypeFor[train.Shape](),
+		reflect.TypeFor[train.StepMemoryError](),
 		reflect.TypeFor[train.StepMetrics](),
 		reflect.TypeFor[train.StepTime](),
 		reflect.TypeFor[train.Summary](),
