@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/internal/rss"
@@ -65,6 +67,10 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 			sets.Close()
 		}
 	}()
+	if limit := p.limit(); limit != "" && !limit.IsAuto() {
+		devices.Limit(limit.Bytes())
+		p.NoRepack = p.NoRepack || !devices.IsCPU() // copies take all the remaining memory
+	}
 	if p.Fit == "" {
 		return p.loadData(ctx, s.model)
 	}
@@ -72,10 +78,6 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 		return nil, errors.New("--fit auto cannot divide the free memory among several processes; give the memory of each with --fit SIZE")
 	}
 	p.keepsLength = p.given["ctx"] && p.Ctx > 0 || p.prefers()
-	if !p.Fit.IsAuto() {
-		devices.Limit(p.Fit.Bytes())
-		p.NoRepack = p.NoRepack || !devices.IsCPU() // copies take all the remaining memory
-	}
 	began, err := p.wayOfCheckpoint()
 	if err != nil {
 		return nil, err
@@ -303,7 +305,10 @@ func (p *trainCommand) describePlan(to *train.Plan, s *subject, sets *training.S
 	if sets.Valid != nil {
 		to.Evaluated = []*data.Dataset{sets.Valid}
 	}
-	to.Program = max(0, int64(rss.Now())-4*s.adapter.NumParameters()) + atWork
+	if p.program == 0 { // once: later the process has memory that plans have freed
+		p.program = max(0, int64(rss.Now())-4*s.adapter.NumParameters()) + atWork
+	}
+	to.Program = p.program
 	return p.describeDevices(to)
 }
 
@@ -321,17 +326,54 @@ func (p *trainCommand) describeDevices(to *train.Plan) error {
 	cpu := len(to.Available) - 1
 	to.Available[cpu] += int64(rss.Now())
 	for i, n := range to.Available {
-		switch {
+		switch limit := p.limit(); {
 		case p.Fit.IsAuto():
-			to.Available[i] = n / 5 * 4
-		case p.Fit != "":
-			to.Available[i] = min(n, p.Fit.Bytes()/unsure*(unsure-1))
+			to.Available[i], to.IsLimit = n/5*4, true
+		case limit != "" && !limit.IsAuto():
+			to.Available[i], to.IsLimit = min(n, limit.Bytes()/unsure*(unsure-1)), true
 		}
 	}
 	return nil
 }
 
-// unsure is the fraction of --fit SIZE that stays free, 1/unsure: the error of the estimates.
+// limit returns the memory of the run: --memory, or --fit, which chooses more.
+func (p *trainCommand) limit() cli.Size { return cmp.Or(p.Memory, p.Fit) }
+
+// limitStep sets the memory of a step to what the limit leaves.
+func (p *trainCommand) limitStep(devices *placement.Choice, s *subject, sets *training.Sets, o *train.Options) error {
+	limit := p.limit()
+	if limit == "" || limit.IsAuto() || o.Checkpointing == train.CheckpointingOff && p.Memory == "" {
+		return nil
+	}
+	l, err := p.layout(devices, s, sets, *o)
+	if err != nil {
+		return err
+	}
+	planned := train.Plan{Layout: l}
+	if err := p.describePlan(&planned, s, sets, *o); err != nil {
+		return err
+	}
+	sampler, err := p.newSampler(s.model, sets.IsChat)
+	if err == nil {
+		err = sampler.reserve(&planned)
+	}
+	if err != nil {
+		return err
+	}
+	o.Memory, err = planned.StepMemory()
+	debug.FreeOSMemory() // return the memory of the measured graphs to the system
+	var none *train.FitError
+	if p.Memory == "" || !errors.As(err, &none) {
+		return err
+	}
+	need, remedy := none.Need*unsure/(unsure-1), "--fit "+string(p.Memory)+" also computes fewer samples at a time"
+	if o.Checkpointing == train.CheckpointingOff {
+		remedy = "without --no-checkpointing it needs less"
+	}
+	return fmt.Errorf("--memory %s: the run needs at least %d MiB of %s; %s", p.Memory, need>>20+1, none.Device, remedy)
+}
+
+// unsure is the fraction of --memory or --fit that stays free, 1/unsure: the error of the estimates.
 const unsure = 20
 
 // atWork is the memory outside of tensors that steps add to the process: code, libraries and buffers of

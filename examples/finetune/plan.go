@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ type runPlan struct {
 	Missing       []placement.DeviceLacks `json:"missing_ops"`
 	Fits          bool                    `json:"fits"`
 	Checkpointing bool                    `json:"gradient_checkpointing"`
+	Recomputed    float64                 `json:"recomputed"` // share of the forward pass
 	LargestBatch  int                     `json:"largest_batch"`
 	LongestSample int                     `json:"longest_ctx"`
 
@@ -210,10 +212,6 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 		return nil, nil, err
 	}
 	o = planned.Options
-	memory, checkpointing, err := planned.Memory()
-	if err != nil {
-		return nil, nil, p.NameFlags(err)
-	}
 	sampler, err := p.newSampler(s.model, sets.IsChat)
 	if err != nil {
 		return nil, nil, err
@@ -222,10 +220,19 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 	if err != nil {
 		return nil, nil, err
 	}
+	besideSamples := *planned
+	besideSamples.Available = slices.Clone(planned.Available)
+	if err := sampler.reserve(&besideSamples); err != nil {
+		return nil, nil, err
+	}
+	memory, checkpointing, err := besideSamples.Memory()
+	if err != nil {
+		return nil, nil, p.NameFlags(err)
+	}
 	memory.Evaluations = memory.Evaluations.Plus(samples)
 	d := sets.Train
 	plan := &runPlan{
-		Fits: memory.Fits(planned.Available), Checkpointing: checkpointing == train.CheckpointingOn,
+		Fits: memory.Fits(planned.Available), Checkpointing: checkpointing == train.CheckpointingOn, Recomputed: memory.Recomputed,
 		Samples: d.NumSamples(), Rows: d.Len(), Tokens: d.NumTokens(), RowsOfStep: o.Batch * o.Accumulate, Steps: planned.Steps(),
 		Parameters: s.adapter.NumParameters(), Batch: p.Batch, GradAcc: p.GradAcc, Ctx: p.Ctx, isPacked: d.IsPacked(),
 	}
@@ -251,7 +258,7 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 		}
 	}
 	p.planFiles(plan, sets.Valid != nil)
-	planned.Options.Checkpointing = checkpointing
+	planned.Options.Checkpointing, planned.Options.Keep = checkpointing, memory.Keep
 	return plan, planned, nil
 }
 
@@ -358,6 +365,17 @@ func (r *runPlan) check() error {
 	return nil
 }
 
+// checkpointing says how much steps recompute.
+func (r *runPlan) checkpointing() string {
+	switch {
+	case !r.Checkpointing:
+		return "without gradient checkpointing"
+	case r.Recomputed == 1:
+		return "with gradient checkpointing"
+	}
+	return fmt.Sprintf("with gradient checkpointing of %.0f %% of the forward pass", 100*r.Recomputed)
+}
+
 func (r *runPlan) write(w io.Writer) error {
 	var b strings.Builder
 	row := func(name string, of func(plannedDevice) string) {
@@ -390,7 +408,7 @@ func (r *runPlan) write(w io.Writer) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-24s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("fits", "%s, %s", map[bool]string{true: "yes", false: "no"}[r.Fits], map[bool]string{true: "with gradient checkpointing", false: "without gradient checkpointing"}[r.Checkpointing])
+	line("fits", "%s, %s", map[bool]string{true: "yes", false: "no"}[r.Fits], r.checkpointing())
 	line("largest that fits", "%s", r.largest())
 	if r.isPacked {
 		line("data", "%s of %s in %s", cli.Count(r.Samples, "sample"), cli.Count(r.Tokens, "token"), cli.Count(r.Rows, "row"))

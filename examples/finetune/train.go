@@ -51,7 +51,8 @@ type trainCommand struct {
 	modelFlags
 	ComputeType  string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16,int16,i8" help:"Type in which products with the weights of the model are computed, auto, f32, bf16, f16, int16 or i8: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16; int16 multiplies in 16-bit integers, which round a tenth as much as bf16; i8 multiplies gradients in 8-bit integers where the processor has VNNI, and forward in bf16 where that is fast, else in 16-bit integers. auto takes the fastest of f32, bf16 and f16 on the CPU, and on other devices bf16 if they support it." group:"Computing"`
 	CheckCompute bool     `name:"check-compute" help:"Print, instead of training, the cosine between the gradient of each matrix in --compute-type and in f32, for the next step." group:"Computing"`
-	Fit          cli.Size `name:"fit" placeholder:"SIZE" help:"Memory that the run may take on each device, such as 6GiB, or auto for four fifths of the free memory; on the CPU it is the memory of the process, including mapped weights. A step keeps --batch times --grad-acc samples; --fit chooses how many are computed at a time, at most a given --batch. It recomputes layers if that makes the run fit, and cuts samples if a single one does not fit and --ctx is not given. The choice is printed, and stays the same when the run continues; by default --fit is off." group:"Computing" basic:""`
+	Memory       cli.Size `name:"memory" xor:"memory" placeholder:"SIZE" help:"Memory that the run may take on each device, such as 6GiB; on the CPU it is the memory of the process, including mapped weights. What does not fit of a step's results is computed again in the backward pass: the less memory, the slower, but no byte of the run changes. By default, and with auto, a step may take four fifths of the free memory." group:"Computing" basic:""`
+	Fit          cli.Size `name:"fit" xor:"memory" placeholder:"SIZE" help:"Like --memory, but the run also chooses how many of the --batch times --grad-acc samples of a step are computed at a time, at most a given --batch, and cuts samples if a single one does not fit and --ctx is not given. auto stands for four fifths of the free memory. The choice is printed, and stays the same when the run continues; by default --fit is off." group:"Computing" basic:""`
 	NoRepack     bool     `name:"no-repack" setting:"weight copies" help:"Do not cache copies of the weights, in the compute type and transposed, in the free memory of devices. Weights are then converted for each product: slower, in less memory." group:"Computing"`
 
 	EvalData  []string         `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
@@ -59,8 +60,9 @@ type trainCommand struct {
 	Prompt    string           `name:"sample-prompt" placeholder:"TEXT" help:"Show the model's answer to this prompt before, at each evaluation and after, or its continuation if text is trained; by default nothing is shown." group:"Report" basic:""`
 	Predict   int              `name:"sample-predict" range:"[-1,2147483647]" default:"60" help:"Tokens of the sample, at most; -1 for up to the end of the context." group:"Report"`
 
-	flags []*kong.Flag    // all flags of the command
-	given map[string]bool // set on the command line or in the file of --config
+	flags   []*kong.Flag    // all flags of the command
+	program int64           // memory of the process itself, see train.Plan
+	given   map[string]bool // set on the command line or in the file of --config
 
 	keepsLength bool // samples are as long as --ctx says, even with --fit
 
@@ -135,6 +137,9 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 	defer p.scores.Close()
 	options, err := p.options(sets.Train)
 	if err != nil {
+		return err
+	}
+	if err := p.limitStep(devices, s, sets, &options); err != nil {
 		return err
 	}
 	if s, err = p.spread(devices, s, sets, options); err != nil {
@@ -236,6 +241,9 @@ func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 	}
 	o.Loss, err = p.plannedLoss()
 	o.LoRAPlus, o.Dropout, o.NEFTune = p.LoRAPlus, p.Dropout, p.NEFTune
+	if p.limit() != "" && !p.given["use-checkpointing"] && !p.given["no-checkpointing"] {
+		o.Checkpointing = train.CheckpointingAuto // by the memory that --fit leaves
+	}
 	if none := weightcache.None; p.NoRepack {
 		o.WeightCopies = &none
 	}

@@ -25,15 +25,20 @@ const (
 // [estimate.Memory.In] estimates other layouts. CheckpointingAuto is treated as off, and nil
 // WeightCopies as none: copies take what memory layers leave.
 func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
+	_, _, err := addEstimate(to, m, trained, d, o, evaluated...)
+	return err
+}
+
+func addEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (sums []int64, recomputed float64, err error) {
 	if err := m.AddEstimate(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
-		return err
+		return nil, 0, err
 	}
 	e, err := to.Engine(m.Layout())
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer e.Close()
-	o.Engine = e
+	o.Engine, o.Memory = e, nil
 	if o.Checkpointing == CheckpointingAuto {
 		o.Checkpointing = CheckpointingOff
 	}
@@ -42,11 +47,11 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	}
 	t, err := prepare(m, trained, d, o)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer t.Close()
 	if err := t.buildEvaluations(evaluated); err != nil {
-		return err
+		return nil, 0, err
 	}
 	to.Part(optimizerPart)
 	for i, p := range t.opt.params {
@@ -55,13 +60,13 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	to.Hold(nn.NoLayer, layout.Output, t.opt.numbers, t.opt.weights, t.opt.report)
 	if !to.IsCPU() {
 		if err := t.opt.addRunsEstimate(to); err != nil {
-			return err
+			return nil, 0, err
 		}
 	}
 	to.Part(copiesPart)
 	if t.copies != nil {
 		if err := t.copies.AddEstimate(to); err != nil {
-			return err
+			return nil, 0, err
 		}
 	}
 	to.Part(optimizerPart)
@@ -73,7 +78,8 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	}
 	to.Compute(step...)
 	t.evaluator.addEstimate(to)
-	return to.Check()
+	g := t.loss.graphs[0]
+	return g.Recomputed(), g.RecomputedShare(), to.Check()
 }
 
 // addRunsEstimate adds the results of updates on devices, where parameters of adapters form runs: the

@@ -171,12 +171,17 @@ func (s *fitSearch) error(p Plan, way Checkpointing) error {
 	if err != nil {
 		return err
 	}
+	return notFitting(*f)
+}
+
+// notFitting returns the error for a way that does not fit.
+func notFitting(f Fit) error {
 	total := f.Memory.Total()
 	for i, need := range total {
 		if i < len(f.available) && need <= f.available[i] {
 			continue
 		}
-		e := &FitError{Device: "CPU", Need: need, Fit: *f}
+		e := &FitError{Device: "CPU", Need: need, Fit: f}
 		if i < len(f.available) {
 			e.Available = f.available[i]
 		}

@@ -53,6 +53,9 @@ type MemoryEstimate struct {
 	Step        layout.Sizes // results of a step
 	Evaluations layout.Sizes // results of evaluations, and of the check before saving
 	Program     layout.Sizes // memory outside of tensors, see [Plan]
+
+	Keep       int64   // Options.Keep of the run
+	Recomputed float64 // see [Trainer.Recomputed]
 }
 
 // Total returns the sum for each device.
@@ -65,15 +68,23 @@ func (e MemoryEstimate) Total() layout.Sizes {
 // from its file; its data is not read, and nothing is computed. CheckpointingAuto is treated as off,
 // and nil WeightCopies as none.
 func EstimateMemory(l layout.Layout, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
+	e, _, err := estimateMemory(l, m, trained, d, o, evaluated...)
+	return e, err
+}
+
+// estimateMemory is EstimateMemory with the values of Options.Keep by which a step recomputes less, in ascending order.
+func estimateMemory(l layout.Layout, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, []int64, error) {
 	needs := estimate.NewIn(l)
-	if err := AddEstimate(needs, m, trained, d, o, evaluated...); err != nil {
-		return MemoryEstimate{}, err
+	sums, recomputed, err := addEstimate(needs, m, trained, d, o, evaluated...)
+	if err != nil {
+		return MemoryEstimate{}, nil, err
 	}
 	parts, err := needs.Parts(l)
 	return MemoryEstimate{
 		Weights: parts[model.WeightsPart], Adapters: parts[model.AdaptersPart],
 		Optimizer: parts[optimizerPart], Copies: parts[copiesPart], Step: parts[stepPart], Evaluations: parts[evaluationsPart],
-	}, err
+		Keep: o.Keep, Recomputed: recomputed,
+	}, sums, err
 }
 
 // buildEvaluations builds the graphs for evaluating these data sets, and for the check before saving.
@@ -94,7 +105,7 @@ func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
 // fit beside it, and keeps as many results of layers as then fit.
 func (t *Trainer) buildStep() error {
 	isAuto := t.options.Checkpointing == CheckpointingAuto
-	if err := t.buildGraphs(t.options.Checkpointing == CheckpointingOn, t.options.keep); err != nil {
+	if err := t.buildGraphs(t.options.Checkpointing == CheckpointingOn, t.options.Keep); err != nil {
 		return err
 	}
 	if isAuto || t.options.Memory != nil {

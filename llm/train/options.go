@@ -57,9 +57,11 @@ type Options struct {
 	Threads int
 	// Checkpointing trades time for memory. By default steps recompute as little as Memory allows.
 	Checkpointing Checkpointing
+	// Keep is the memory for results of layers that CheckpointingOn does not recompute, see [lossgraph.Options].
+	Keep int64
 	// Memory limits the results of a step on each device, the CPU last, with weight copies. If no step fits, [New]
 	// returns a *StepMemoryError. nil means that a step, on the CPU with optimizer and mapped weights, may take four fifths
-	// of the memory that is available.
+	// of the memory that is available. [Plan.StepMemory] computes it from a limit of the whole run.
 	Memory layout.Sizes
 	// ComputeType is the type of products with frozen weights in steps, see [lossgraph.Options]: ggml.F32
 	// (the zero value), ggml.BF16, ggml.F16, ggml.I16 or ggml.I8; [Trainer.CheckCompute] compares it with F32.
@@ -70,8 +72,6 @@ type Options struct {
 	// on each device beside its layers and a step with its Checkpointing. The CPU's kernels need none.
 	WeightCopies *weightcache.Tier
 
-	// keep is the memory for results of layers that CheckpointingOn does not recompute.
-	keep int64
 	// layers are the layers that steps compute, and watch is called as they pass them, for measuring; nil
 	// means all layers, and no calls.
 	layers    []int
@@ -114,6 +114,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
 	case o.Checkpointing < CheckpointingAuto || o.Checkpointing > CheckpointingOff:
 		return fmt.Errorf("the checkpointing is %d; use CheckpointingAuto, CheckpointingOn or CheckpointingOff", int(o.Checkpointing))
+	case o.Keep < 0 || o.Keep > 0 && o.Checkpointing != CheckpointingOn:
+		return fmt.Errorf("the memory for kept results, Keep, is %d with checkpointing %v; it must not be negative, and needs CheckpointingOn", o.Keep, o.Checkpointing)
 	case o.AdamW.DecayMinDims < 0:
 		return fmt.Errorf("DecayMinDims is %d; it must be 0, for all parameters, or more", o.AdamW.DecayMinDims)
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):

@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
@@ -21,6 +22,8 @@ type Plan struct {
 	// Available is the memory of each device of the layout before the run, the CPU last, see
 	// [device.Engine.AvailableMemory].
 	Available layout.Sizes
+	// IsLimit says that the run may take all of Available. Otherwise a step leaves a fifth of it to other programs.
+	IsLimit bool
 	// Program is the CPU memory of the process itself, included in Available: code, libraries, a
 	// vocabulary.
 	Program int64
@@ -33,26 +36,69 @@ func (p Plan) Steps() int { return p.Options.stepsFrom(0, 0, p.Data.Len()) }
 // CheckpointingAuto, the choice that the run will make.
 func (p Plan) Memory() (MemoryEstimate, Checkpointing, error) {
 	if c := p.Options.Checkpointing; c != CheckpointingAuto {
-		e, err := p.estimate(c)
+		e, _, err := p.estimateKeeping(c, p.Options.Keep)
 		return e, c, err
 	}
 	e, err := p.estimate(CheckpointingOff)
-	if err != nil || e.leavesRoom(p.Available) {
+	if err != nil || p.leavesRoom(e) {
 		return e, CheckpointingOff, err
 	}
-	e, err = p.estimate(CheckpointingOn)
+	e, sums, err := p.estimateKeeping(CheckpointingOn, 0)
+	if err != nil || !p.leavesRoom(e) {
+		return e, CheckpointingOn, err
+	}
+	err = searchKeep(sums, func(keep int64) (bool, error) {
+		e, _, err = p.estimateKeeping(CheckpointingOn, keep)
+		return p.leavesRoom(e) && e.Fits(p.Available), err // with the evaluations
+	})
 	return e, CheckpointingOn, err
 }
 
+// StepMemory returns the [Options].Memory with which the run takes no more than Available, with as few results recomputed as
+// that allows. If it is too little, the error is a *FitError.
+func (p Plan) StepMemory() (layout.Sizes, error) {
+	if err := p.Model.CheckOpen(); err != nil {
+		return nil, err
+	}
+	if err := p.Options.validate(); err != nil {
+		return nil, err
+	}
+	c := p.Options.Checkpointing
+	if c == CheckpointingAuto {
+		c = CheckpointingOn
+	}
+	least, _, err := p.estimateKeeping(c, p.Options.Keep)
+	if err != nil {
+		return nil, err
+	}
+	if !least.Fits(p.Available) {
+		return nil, notFitting(Fit{
+			Batch: p.Options.Batch, Accumulate: p.Options.Accumulate, Checkpointing: c, Length: p.Data.Length, Layout: p.Layout, Memory: least, available: p.Available,
+		})
+	}
+	step := slices.Clone(p.Available)
+	least.Step, least.Copies = nil, nil
+	for i, others := range least.Total() {
+		step[i] -= others
+	}
+	return step, nil
+}
+
 func (p Plan) estimate(c Checkpointing) (MemoryEstimate, error) {
+	e, _, err := p.estimateKeeping(c, 0)
+	return e, err
+}
+
+// estimateKeeping returns the memory of the run with a value of Options.Keep, and those by which a step recomputes less.
+func (p Plan) estimateKeeping(c Checkpointing, keep int64) (MemoryEstimate, []int64, error) {
 	o := p.Options
-	o.Checkpointing = c
-	e, err := EstimateMemory(p.Layout, p.Model, p.Trained, p.Data, o, p.Evaluated...)
+	o.Checkpointing, o.Keep = c, keep
+	e, sums, err := estimateMemory(p.Layout, p.Model, p.Trained, p.Data, o, p.Evaluated...)
 	if err == nil && p.Program > 0 {
 		e.Program = make(layout.Sizes, len(e.Weights))
 		e.Program[len(e.Program)-1] = p.Program
 	}
-	return e, err
+	return e, sums, err
 }
 
 // Fits reports whether the run fits into this memory of the devices.
@@ -67,6 +113,14 @@ func within(need, available layout.Sizes) bool {
 		}
 	}
 	return true
+}
+
+// leavesRoom reports whether the run takes no more than a limit or, without one, leaves memory free.
+func (p Plan) leavesRoom(e MemoryEstimate) bool {
+	if p.IsLimit {
+		return e.Fits(p.Available)
+	}
+	return e.leavesRoom(p.Available)
 }
 
 // leavesRoom reports whether a step takes at most four fifths of the memory available when it is

@@ -92,6 +92,44 @@ func TestPlanOfCheckpointing(t *testing.T) {
 	require.True(t, tr.HasCheckpointing())
 }
 
+// A run with StepMemory takes no more than a limit of all its memory, and what the plan says. The smallest limit is in the
+// error of a smaller one.
+func TestPlanOfLimit(t *testing.T) {
+	for _, name := range []string{"llama", "qwen3moe"} {
+		p := planOf(t, name, plenty)
+		p.IsLimit = true
+		most := need.Value(p.estimate(CheckpointingOff))(t).Total()
+		least := need.Value(p.estimate(CheckpointingOn))(t).Total()
+		recomputed := 1.0
+		for i := range int64(5) {
+			p.Available = layout.Sizes{least[0] + (most[0]-least[0])*i/4}
+			e, c, err := p.Memory()
+			require.NoError(t, err)
+			require.True(t, e.Fits(p.Available))
+			require.Equal(t, i < 4, c == CheckpointingOn)
+			require.LessOrEqual(t, e.Recomputed, recomputed)
+			recomputed = e.Recomputed
+
+			o := p.Options
+			o.Memory = need.Value(p.StepMemory())(t)
+			tr := need.Value(New(p.Model, p.Trained, p.Data, o))(t)
+			_, err = tr.Step(t.Context())
+			require.NoError(t, err)
+			took := tr.loss.Memory().Total()
+			require.LessOrEqual(t, took, o.Memory.Total())
+			require.InEpsilon(t, e.Step.Total(), took, 0.05)
+			require.InDelta(t, recomputed, tr.Recomputed(), 0.1)
+			require.NoError(t, tr.Close())
+		}
+		require.Zero(t, recomputed)
+		p.Available = layout.Sizes{least[0] - 1}
+		_, err := p.StepMemory()
+		var none *FitError
+		require.ErrorAs(t, err, &none)
+		require.Equal(t, least[0], none.Need)
+	}
+}
+
 // The largest batch and the longest sample fit, and larger ones do not.
 func TestLargestThatFits(t *testing.T) {
 	p := planOf(t, "llama", 0)

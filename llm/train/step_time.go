@@ -130,9 +130,11 @@ func (p Plan) newProbe() (*probe, error) {
 		return nil, err
 	}
 	if p.Options.Checkpointing == CheckpointingAuto {
-		if _, p.Options.Checkpointing, err = p.Memory(); err != nil {
+		var memory MemoryEstimate
+		if memory, p.Options.Checkpointing, err = p.Memory(); err != nil {
 			return nil, err
 		}
+		p.Options.Keep = memory.Keep
 	}
 	b := &probe{Plan: p, batch: p.Options.Batch, layers: probedLayers(p.Model.Architecture(), p.Layout, params)}
 	if e := p.Options.Epochs; e > 0 {
@@ -238,7 +240,7 @@ func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*me
 	passed := layerTimes{}
 	o := b.Options
 	o.Batch, o.Accumulate, o.Epochs, o.Schedule.Steps, o.DataOrigin, o.Convergence = rows, 1, 0, 1<<20, nil, Convergence{}
-	o.layers = layers
+	o.layers, o.Keep = layers, o.Keep/int64(len(b.layers))*int64(len(layers))
 	if len(layers) < len(b.layers) {
 		o.layerHook = passed.at
 	}
