@@ -32,21 +32,22 @@ __attribute__((always_inline)) static inline float kern_delta_sum(const kern_lan
 // What a token does to a panel of the state.
 struct kern_delta_token {
 	kern_delta_row v, dy;    // of the panel, dy times 1/√size
-	kern_delta_row rest, add; // v − Sᵀ·k, and that times beta
-	const float *q, *k;
+	kern_delta_row rest, add; // v − Sᵀ·read, and that times beta
+	const float *q, *k, *read;
 	float decay, beta; // exp(g)
 	float *decays;     // exp(g) of each row of the state; NULL if all rows have one decay
 };
 
-// These functions are compiled for one decay and for a decay of each row: `rows` is a constant.
+// These functions are compiled for one decay and for a decay of each row, and for keys that read apart from those that write:
+// `rows` and `apart` are constants.
 #define KERN_DELTA_INLINE __attribute__((always_inline)) static inline
 
-// Sᵀ·k after the decay.
+// Sᵀ·read after the decay.
 KERN_DELTA_INLINE void kern_delta_seen(kern_delta_row seen, const kern_delta_row *s, const struct kern_delta_token *t, int64_t size, const bool rows) {
-	const float *k = t->k, decay = t->decay;
+	const float *read = t->read, decay = t->decay;
 	kern_delta_row sum = {{0}};
 	for (int64_t i = 0; i < size; i++) {
-		float key = rows ? k[i] * t->decays[i] : k[i];
+		float key = rows ? read[i] * t->decays[i] : read[i];
 		KERN_DELTA_EACH(l) sum[l] += s[i][l] * key;
 	}
 	KERN_DELTA_EACH(l) seen[l] = rows ? sum[l] : sum[l] * decay;
@@ -104,12 +105,13 @@ KERN_CLONES static void kern_delta_read(float *y, kern_delta_row *s, struct kern
 // Where the gradients of a token go; g is one number, or one for each row of the state.
 struct kern_delta_grads {
 	float *q, *k, *g, *beta; // added to
+	float *read;             // added to, if these keys are apart
 	float *v;
 };
 
 KERN_DELTA_INLINE void kern_delta_back_by(struct kern_delta_grads to, kern_delta_row *ds, const kern_delta_row *before, const kern_delta_row *after,
-		const struct kern_delta_token *t, int64_t size, int64_t columns, const bool rows) {
-	const float *q = t->q, *k = t->k;
+		const struct kern_delta_token *t, int64_t size, int64_t columns, const bool rows, const bool apart) {
+	const float *q = t->q, *k = t->k, *read_by = t->read;
 	kern_delta_row d_add = {{0}}, d_rest, add, dy;
 	KERN_DELTA_EACH(l) {
 		add[l] = t->add[l];
@@ -131,19 +133,27 @@ KERN_DELTA_INLINE void kern_delta_back_by(struct kern_delta_grads to, kern_delta
 		d_rest[l] = d_add[l] * t->beta;
 	}
 	for (int64_t i = 0; i < size; i++) {
-		kern_lanes d_key = {0};
+		kern_lanes d_key = {0}, d_read = {0};
 		float decay = rows ? t->decays[i] : t->decay;
 		if (rows) {
 			d_decay = (kern_lanes){0};
 		}
 		KERN_DELTA_EACH(l) {
 			kern_lanes x = ds[i][l], s = before[i][l];
-			d_key += x * add[l] - s * decay * d_rest[l];
-			x -= d_rest[l] * k[i];
+			if (apart) {
+				d_key += x * add[l];
+				d_read -= s * decay * d_rest[l];
+			} else {
+				d_key += x * add[l] - s * decay * d_rest[l];
+			}
+			x -= d_rest[l] * read_by[i];
 			d_decay += x * s;
 			ds[i][l] = x * decay;
 		}
 		to.k[i] += kern_delta_sum(&d_key);
+		if (apart) {
+			to.read[i] += kern_delta_sum(&d_read);
+		}
 		if (rows) {
 			to.g[i] += kern_delta_sum(&d_decay) * decay;
 		}
@@ -158,16 +168,20 @@ KERN_DELTA_INLINE void kern_delta_back_by(struct kern_delta_grads to, kern_delta
 // The way back through a token: ds is the gradient of the state after it, and becomes the gradient of the state before it.
 KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_row *ds, const kern_delta_row *before, const kern_delta_row *after,
 		const struct kern_delta_token *t, int64_t size, int64_t columns) {
-	if (t->decays != NULL) {
-		kern_delta_back_by(to, ds, before, after, t, size, columns, true);
+	if (to.read != NULL && t->decays != NULL) {
+		kern_delta_back_by(to, ds, before, after, t, size, columns, true, true);
+	} else if (to.read != NULL) {
+		kern_delta_back_by(to, ds, before, after, t, size, columns, false, true);
+	} else if (t->decays != NULL) {
+		kern_delta_back_by(to, ds, before, after, t, size, columns, true, false);
 	} else {
-		kern_delta_back_by(to, ds, before, after, t, size, columns, false);
+		kern_delta_back_by(to, ds, before, after, t, size, columns, false, false);
 	}
 }
 
 // The operands of one head of a row, whose tokens are at distances.
 struct kern_delta_head {
-	const float *q, *k, *v, *g, *beta, *dy;
+	const float *q, *k, *read, *v, *g, *beta, *dy;
 	const int32_t *starts;
 	int64_t size, n, key_stride, value_stride, number_stride, rates; // numbers g of a token, of each head
 };
@@ -182,6 +196,7 @@ KERN_CLONES static void kern_delta_exp(float *y, const float *x, int64_t n) {
 static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_head *h, int64_t i, int64_t first, int64_t columns, float scale) {
 	t->q = h->q + i * h->key_stride;
 	t->k = h->k + i * h->key_stride;
+	t->read = h->read + i * h->key_stride;
 	t->beta = h->beta[i * h->number_stride];
 	const float *g = h->g + i * h->number_stride * h->rates;
 	if (t->decays != NULL) {
@@ -203,15 +218,21 @@ static bool kern_delta_by_row(const struct ggml_tensor *const *src) { return ggm
 
 static bool kern_delta_starts(const struct kern_delta_head *h, int64_t i) { return i == 0 || (h->starts != NULL && h->starts[i] >= i); }
 
+// The optional operands, or NULL.
+struct kern_delta_optional {
+	const struct ggml_tensor *starts, *read;
+};
+
 // Value head h of a row, and the key head that it uses.
-static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *src, const struct ggml_tensor *starts, int64_t row, int64_t h) {
+static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *src, struct kern_delta_optional there, int64_t row, int64_t h) {
 	const struct ggml_tensor *k = src[1], *v = src[2];
 	int64_t n = v->ne[2], size = v->ne[0], key = ((row * n) * k->ne[1] + h % k->ne[1]) * size, value = (row * n * v->ne[1] + h) * size,
 			number = row * n * v->ne[1] + h, rates = kern_delta_by_row(src) ? size : 1;
 	return (struct kern_delta_head){
-		(const float *)src[0]->data + key, (const float *)k->data + key, (const float *)v->data + value,
+		(const float *)src[0]->data + key, (const float *)k->data + key,
+		(const float *)(there.read == NULL ? k : there.read)->data + key, (const float *)v->data + value,
 		(const float *)src[3]->data + number * rates, (const float *)src[4]->data + number, NULL,
-		starts == NULL ? NULL : (const int32_t *)starts->data + row * n,
+		there.starts == NULL ? NULL : (const int32_t *)there.starts->data + row * n,
 		size, n, k->ne[1] * size, v->ne[1] * size, v->ne[1], rates,
 	};
 }
@@ -225,23 +246,23 @@ static struct kern_delta_token *kern_delta_tokens(int64_t count, int64_t size, b
 	return tokens;
 }
 
-static const struct ggml_tensor *kern_delta_starts_of(const struct ggml_tensor *dst) {
+static struct kern_delta_optional kern_delta_optional_of(const struct ggml_tensor *dst) {
 	struct kern_delta_rule_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	return kern_optional(dst, p.starts);
+	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read)};
 }
 
 KERN_OP(gated_delta_rule) {
 	(void)userdata;
 	(void)ith;
-	const struct ggml_tensor *starts = kern_delta_starts_of(dst);
+	struct kern_delta_optional there = kern_delta_optional_of(dst);
 	int64_t size = dst->ne[0], heads = dst->ne[1], n = dst->ne[2], panels = kern_ceil_div(size, KERN_DELTA_PANEL);
 	float scale = 1 / sqrtf((float)size);
 	kern_delta_row *s = kern_scratch(KERN_SCRATCH_TILE, size * sizeof *s);
 	struct kern_delta_token *t = kern_delta_tokens(1, size, kern_delta_by_row((const struct ggml_tensor *const *)dst->src));
 	for (int64_t c; (c = kern_next_chunk(dst, panels * heads * dst->ne[3], nth)) >= 0;) {
 		int64_t first = c % panels * KERN_DELTA_PANEL, row = c / panels / heads, columns = kern_min(size - first, KERN_DELTA_PANEL);
-		struct kern_delta_head h = kern_delta_head((const struct ggml_tensor *const *)dst->src, starts, row, c / panels % heads);
+		struct kern_delta_head h = kern_delta_head((const struct ggml_tensor *const *)dst->src, there, row, c / panels % heads);
 		float *y = (float *)dst->data + (h.v - (const float *)dst->src[2]->data) + first;
 		for (int64_t i = 0; i < n; i++) {
 			if (kern_delta_starts(&h, i)) {
@@ -298,7 +319,8 @@ static void kern_delta_panel_back(struct kern_delta_grads to, const struct kern_
 			int64_t i = from + j;
 			bool starts = kern_delta_starts(h, i);
 			struct kern_delta_grads at = {
-				to.q + i * h->key_stride, to.k + i * h->key_stride, to.g + i * h->number_stride * h->rates, to.beta + i * h->number_stride, to.v + i * h->value_stride + first,
+				to.q + i * h->key_stride, to.k + i * h->key_stride, to.g + i * h->number_stride * h->rates, to.beta + i * h->number_stride,
+				to.read == NULL ? NULL : to.read + i * h->key_stride, to.v + i * h->value_stride + first,
 			};
 			kern_delta_back(at, m.ds, starts ? m.zero : m.states + j * size, m.states + (j + 1) * size, m.tokens + j, size, columns);
 			if (starts) {
@@ -312,21 +334,25 @@ static void kern_delta_panel_back(struct kern_delta_grads to, const struct kern_
 KERN_OP(gated_delta_rule_grad) {
 	(void)userdata;
 	(void)ith;
-	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src + 1, *starts = kern_delta_starts_of(dst), *k = src[1], *v = src[2];
+	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src + 1, *k = src[1], *v = src[2];
 	int64_t size = v->ne[0], heads = v->ne[1], n = v->ne[2], keys = k->ne[1];
 	float scale = 1 / sqrtf((float)size), *dq = dst->data, *dk = dq + ggml_nelements(k), *dv = dk + ggml_nelements(k),
-		  *dg = dv + ggml_nelements(v), *dbeta = dg + ggml_nelements(src[3]);
+		  *dg = dv + ggml_nelements(v), *dbeta = dg + ggml_nelements(src[3]), *dread = dbeta + ggml_nelements(src[4]);
+	struct kern_delta_optional there = kern_delta_optional_of(dst);
 	struct kern_delta_memory m = kern_delta_memory(size, n, kern_delta_by_row(src));
 	for (int64_t c; (c = kern_next_chunk(dst, keys * v->ne[3], nth)) >= 0;) {
 		for (int64_t head = c % keys; head < heads; head += keys) {
-			struct kern_delta_head h = kern_delta_head(src, starts, c / keys, head);
+			struct kern_delta_head h = kern_delta_head(src, there, c / keys, head);
 			int64_t key = h.k - (const float *)k->data, value = h.v - (const float *)v->data, number = h.beta - (const float *)src[4]->data;
 			h.dy = (const float *)dst->src[0]->data + value;
-			struct kern_delta_grads to = {dq + key, dk + key, dg + number * h.rates, dbeta + number, dv + value};
+			struct kern_delta_grads to = {dq + key, dk + key, dg + number * h.rates, dbeta + number, there.read == NULL ? NULL : dread + key, dv + value};
 			for (int64_t i = 0; i < n; i++) {
 				if (head < keys) {
 					memset(to.q + i * h.key_stride, 0, size * sizeof(float));
 					memset(to.k + i * h.key_stride, 0, size * sizeof(float));
+					if (to.read != NULL) {
+						memset(to.read + i * h.key_stride, 0, size * sizeof(float));
+					}
 				}
 				memset(to.g + i * h.number_stride * h.rates, 0, h.rates * sizeof(float));
 				to.beta[i * h.number_stride] = 0;

@@ -14,6 +14,7 @@ import (
 // h mod k heads. All are F32 and contiguous.
 type DeltaRule struct {
 	Q, K *ggml.Tensor // [size, k heads, n, rows]
+	Read *ggml.Tensor // keys by which tokens read the state, of K's shape; nil: K
 	V    *ggml.Tensor // [size, heads, n, rows]
 	G    *ggml.Tensor // [heads, n, rows]; [size, heads, n, rows]: each channel of a key has its own, at most 0
 	Beta *ggml.Tensor // [heads, n, rows]
@@ -26,7 +27,7 @@ type DeltaRule struct {
 func (d DeltaRule) operands(first ...*ggml.Tensor) (operands, C.struct_kern_delta_rule_params) {
 	all := operands(first)
 	all.add(d.Q, d.K, d.V, d.G, d.Beta)
-	return all, C.struct_kern_delta_rule_params{starts: all.addOptional(d.Starts)}
+	return all, C.struct_kern_delta_rule_params{starts: all.addOptional(d.Starts), read: all.addOptional(d.Read)}
 }
 
 var (
@@ -43,7 +44,7 @@ var (
 // GatedDeltaRule returns y [size, heads, n, rows] of the gated delta rule (arXiv 2412.06464), contiguous. Each head
 // has a matrix S, which is zero at the start of a sample; for each token
 //
-//	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·k)ᵀ,  y = Sᵀ·q / √size
+//	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·read)ᵀ,  y = Sᵀ·q / √size
 //
 // If each channel has its own g, exp(g) multiplies the rows of S (Kimi delta attention, arXiv 2510.26692).
 //
@@ -60,12 +61,13 @@ func GatedDeltaRule(c *ggml.Context, d DeltaRule) *ggml.Tensor {
 	})
 }
 
-// GatedDeltaRuleGrad returns the gradients of Q, K, V, G and Beta in [GatedDeltaRule], given the gradient dY
-// [size, heads, n, rows] of the result, F32 and contiguous. They are contiguous and have the shapes of their operands.
+// GatedDeltaRuleGrad returns the gradients of Q, K, V, G and Beta in [GatedDeltaRule], and of Read if there is one, given the
+// gradient dY [size, heads, n, rows] of the result, F32 and contiguous. They are contiguous and have the shapes of their
+// operands.
 //
 // States are computed again: each thread keeps one for 32 tokens, and 32 at a time. The heads of keys are shared
 // between threads. The gradients have no backward.
-func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, dv, dg, dbeta *ggml.Tensor) {
+func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, dv, dg, dbeta, dread *ggml.Tensor) {
 	operands, p := d.operands(dy)
 	ok := false
 	all := c.BuildOp(gatedDeltaRuleGrad.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
@@ -75,10 +77,14 @@ func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, 
 		if ok = b.OK(); !ok {
 			return nil
 		}
-		return b.Native(gatedDeltaRuleGrad, params(p), ggml.F32, 2*d.Q.NumElements()+d.V.NumElements()+d.G.NumElements()+d.Beta.NumElements())
+		total := 2*d.Q.NumElements() + d.V.NumElements() + d.G.NumElements() + d.Beta.NumElements()
+		if d.Read != nil {
+			total += d.Read.NumElements()
+		}
+		return b.Native(gatedDeltaRuleGrad, params(p), ggml.F32, total)
 	})
 	if !ok {
-		return all, all, all, all, all
+		return all, all, all, all, all, all
 	}
 	at := int64(0)
 	next := func(like *ggml.Tensor) *ggml.Tensor {
@@ -86,7 +92,11 @@ func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, 
 		at += like.NumElements()
 		return x
 	}
-	return next(d.Q), next(d.K), next(d.V), next(d.G), next(d.Beta)
+	dq, dk, dv, dg, dbeta = next(d.Q), next(d.K), next(d.V), next(d.G), next(d.Beta)
+	if d.Read != nil {
+		dread = next(d.Read)
+	}
+	return dq, dk, dv, dg, dbeta, dread
 }
 
 func requireDeltaRule(b *ggml.OpBuilder, d DeltaRule) {
@@ -96,6 +106,10 @@ func requireDeltaRule(b *ggml.OpBuilder, d DeltaRule) {
 	requireF32(b, "G", d.G)
 	requireF32(b, "Beta", d.Beta)
 	b.RequireSameShape(d.Q, d.K)
+	if d.Read != nil {
+		requireF32(b, "Read", d.Read)
+		b.RequireSameShape(d.Read, d.K)
+	}
 	k, v := d.K, d.V
 	b.Require(k.Dim(0) == v.Dim(0) && k.Dim(2) == v.Dim(2) && k.Dim(3) == v.Dim(3), "K and V must be equal but in ne1")
 	b.Require(v.Dim(1)%k.Dim(1) == 0, "ne1 of V must be a multiple of ne1 of K: they are %d and %d", v.Dim(1), k.Dim(1))

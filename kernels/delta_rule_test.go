@@ -16,8 +16,9 @@ import (
 // deltaCases have heads that share keys, several blocks of tokens, and more columns than a panel.
 func deltaCases() []opCase {
 	var cases []opCase
-	for _, suffix := range []string{"", "_alone", "_channels", "_channels_alone"} { // types are probed with the first, which has all operands
+	for _, suffix := range []string{"", "_alone", "_one_key", "_channels", "_channels_alone"} { // types are probed with the first, which has all operands
 		packed := !strings.HasSuffix(suffix, "_alone")
+		reads := packed && suffix != "_one_key"
 		operands := func(d *draw) []operand {
 			size, keys, n, rows := d.Size(70), d.Size(3), d.Size(150), d.Size(2)
 			heads := keys * d.Size(3)
@@ -39,6 +40,9 @@ func deltaCases() []opCase {
 				}
 				args = append(args, starts)
 			}
+			if reads {
+				args = append(args, unit())
+			}
 			return args
 		}
 		cases = append(cases, opCase{
@@ -46,7 +50,10 @@ func deltaCases() []opCase {
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GatedDeltaRule(c, deltaRule(x)) },
 			Want:  func(x refs) refmath.Tensor { return refmath.GatedDeltaRule(deltaRef(x)) },
 		})
-		for i, name := range []string{"q", "k", "v", "g", "beta"} {
+		for i, name := range []string{"q", "k", "v", "g", "beta", "read"} {
+			if name == "read" && !reads {
+				continue
+			}
 			cases = append(cases, opCase{
 				Name: "gated_delta_rule_grad_" + name + suffix, Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Runs: 8,
 				Operands: func(d *draw) []operand {
@@ -55,8 +62,8 @@ func deltaCases() []opCase {
 					return append([]operand{d.Normal(ne[:]...).As(ggml.F32)}, args...)
 				},
 				Build: func(c *ctx, x tensors) *ggml.Tensor {
-					dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(c, x[0], deltaRule(x[1:]))
-					return []*ggml.Tensor{dq, dk, dv, dg, dbeta}[i]
+					dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, x[0], deltaRule(x[1:]))
+					return []*ggml.Tensor{dq, dk, dv, dg, dbeta, dread}[i]
 				},
 				Want: func(x refs) refmath.Tensor { return refmath.GatedDeltaRuleBack(x[0], deltaRef(x[1:]))[i] },
 			})
@@ -70,6 +77,9 @@ func deltaRule(x tensors) kernels.DeltaRule {
 	if len(x) > 5 {
 		d.Starts = x[5]
 	}
+	if len(x) > 6 {
+		d.Read = x[6]
+	}
 	return d
 }
 
@@ -77,6 +87,9 @@ func deltaRef(x refs) refmath.DeltaRule {
 	d := refmath.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4]}
 	if len(x) > 5 {
 		d.Starts = x[5]
+	}
+	if len(x) > 6 {
+		d.Read = x[6]
 	}
 	return d
 }
@@ -98,7 +111,7 @@ func TestGatedDeltaRuleThreads(t *testing.T) {
 			Q: w.L2Norm(leaf(1, size, keys, n), 1e-6), K: w.L2Norm(leaf(2, size, keys, n), 1e-6), V: leaf(3, size, heads, n),
 			G: w.Neg(w.Sigmoid(leaf(4, rates...))), Beta: w.Sigmoid(leaf(5, heads, n)),
 		}
-		dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(w.Context, leaf(6, size, heads, n), d)
+		dq, dk, dv, dg, dbeta, _ := kernels.GatedDeltaRuleGrad(w.Context, leaf(6, size, heads, n), d)
 		results = append(results, kernels.GatedDeltaRule(w.Context, d), dq, dk, dv, dg, dbeta)
 	}
 	for _, y := range results {
@@ -136,6 +149,7 @@ func TestGatedDeltaRuleErrors(t *testing.T) {
 		"Beta must be [heads, n, rows] of V":                        rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Beta = c.NewTensor(ggml.F32, 4, 4) }),
 		"Starts has type f32; it must have i32":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.F32, 5) }),
 		"Starts must be [n, rows] of V, [5, 1]":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.I32, 4) }),
+		"Read has type f16; it must have f32":                       rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Read = c.NewTensor(ggml.F16, 8, 2, 5) }),
 		"operand 3 is nil":                                          rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.G = nil }),
 		"dY has type f16": func(c *ggml.Context) {
 			x := func(ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }

@@ -211,7 +211,7 @@ func ExampleGatedDeltaRule() {
 func ExampleGatedDeltaRuleGrad() {
 	s := newSheet()
 	ones, g, beta := s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, 0}, 1, 2), s.f32([]float32{1, 0.5}, 1, 2)
-	_, _, dv, _, _ := kernels.GatedDeltaRuleGrad(s.Context, ones, kernels.DeltaRule{Q: ones, K: ones, V: ones, G: g, Beta: beta})
+	_, _, dv, _, _, _ := kernels.GatedDeltaRuleGrad(s.Context, ones, kernels.DeltaRule{Q: ones, K: ones, V: ones, G: g, Beta: beta})
 	s.show(dv)
 	// Output: [1 1 2] [1.5 0.5]
 }

@@ -59,11 +59,11 @@ var kernelFunctions = map[string]any{
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
 		return kernels.CausalAttentionBF16Grad(c, dy, saved, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
 	},
-	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts *tensor) *tensor {
-		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, V: v, G: g, Beta: beta, Starts: starts})
+	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor) *tensor {
+		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
 	},
-	"GatedDeltaRuleGrad": func(c ggmlContext, dy, q, k, v, g, beta, starts *tensor) (dq, dk, dv, dg, dbeta *tensor) {
-		return kernels.GatedDeltaRuleGrad(c, dy, kernels.DeltaRule{Q: q, K: k, V: v, G: g, Beta: beta, Starts: starts})
+	"GatedDeltaRuleGrad": func(c ggmlContext, dy, q, k, v, g, beta, starts, read *tensor) (dq, dk, dv, dg, dbeta, dread *tensor) {
+		return kernels.GatedDeltaRuleGrad(c, dy, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
 	},
 	"LayerNorm":           kernels.LayerNorm,
 	"LayerNormGrad":       kernels.LayerNormGrad,
@@ -276,7 +276,7 @@ func sequenceKernels() {
 		value := func() *tensor { return p.contiguous(f32, size, heads, n, rows) }
 		starts := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, rows) })
 		rates := []func() *tensor{gate, value}[p.IntN(2)]
-		return list{key(), key(), value(), rates(), gate(), starts}
+		return list{key(), key(), value(), rates(), gate(), starts, p.maybe(key)}
 	}
 	family(func(p *program) []any { return delta(p) }, "GatedDeltaRule")
 	family(func(p *program) []any {

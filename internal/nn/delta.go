@@ -1,26 +1,33 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
 
 // The gated delta rule (arXiv 2412.06464) keeps a matrix S for each head, zero at the start of a sample. For each token:
 //
 //	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·k)ᵀ,  y = Sᵀ·q / √size
 //
+// A generalised rule reads v's correction by another key than it writes.
 // Training computes it by chunks of tokens (arXiv 2406.06484): matrix products inside a chunk, and a state from one
 // chunk to the next. The backward pass recomputes everything from the operands.
 
 // A DeltaRule holds the operands of the gated delta rule.
 type DeltaRule struct {
 	Q, K   *Value // [size, k heads, n]; value head h uses key head h mod k heads
+	Read   *Value // keys by which tokens read what they correct, of K's shape; nil: K
 	V      *Value // [size, heads, n]
 	G      *Value // [heads, n]; [size, heads, n]: each channel of a key has its own
 	Beta   *Value // [heads, n]
 	Rows   int64  // of equal length
 	Packed bool   // a row may hold several samples
 	Chunk  int64  // tokens of a chunk; 0: chunkLength
+	Steps  int64  // of the rule for each token of the batch, which n counts; 0: 1
 }
 
-// GatedDelta computes y [size, heads, n] of whole sequences, and the gradients of Q, K, V, G and Beta.
+// GatedDelta computes y [size, heads, n] of whole sequences, and the gradients of Q, K, V, G, Beta, and Read if there is one.
 var GatedDelta = &Op[DeltaRule, Result[[]*ggml.Tensor]]{func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
 	f := t.deltaChunks(d)
 	return Result[[]*ggml.Tensor]{f.merge(f.output()), func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }}
@@ -29,7 +36,26 @@ var GatedDelta = &Op[DeltaRule, Result[[]*ggml.Tensor]]{func(t *Tape, d DeltaRul
 // GatedDelta returns y [size, heads, n] of whole sequences.
 func (t *Tape) GatedDelta(d DeltaRule) *Value {
 	y := GatedDelta.Build(t, d)
-	return t.Op(y.Y, y.Grad, d.Q, d.K, d.V, d.G, d.Beta)
+	return t.Op(y.Y, y.Grad, d.operands()...)
+}
+
+// operands lists the operands in the order of their gradients.
+func (d DeltaRule) operands() []*Value {
+	list := []*Value{d.Q, d.K, d.V, d.G, d.Beta}
+	if d.Read != nil {
+		list = append(list, d.Read)
+	}
+	return list
+}
+
+// starts declares the first step of each step's sample, I32 [n / rows, rows].
+func (d DeltaRule) starts(t *Tape) *ggml.Tensor {
+	steps := max(1, d.Steps)
+	return Declare(t.Inputs, fmt.Sprintf("starts of samples of %d steps a token", steps), ggml.I32, []int64{d.V.T.Dim(2) / max(1, d.Rows), d.Rows}, func(f *Feed, x []int32) {
+		for i := range x {
+			x[i] = f.Starts[i/int(steps)] * int32(steps)
+		}
+	})
 }
 
 // GatedDeltaStep computes the rule for the next tokens of sequences, with states of size·size·heads elements.

@@ -86,7 +86,7 @@ func (f *channelDecay) products() (kk, kq *ggml.Tensor) {
 	single := func(x *ggml.Tensor) *ggml.Tensor {
 		return c.Reshape(c.SumRows(c.Mul(f.k, x)), 1, 1, f.length, x.Dim(2)*x.Dim(3))
 	}
-	kk, kq = single(f.k), single(f.q)
+	kk, kq = single(f.read), single(f.q)
 	for s := f.channelSums(); s.length < f.length; s.double() {
 		m := f.acrossMiddle(s)
 		all := mulMat(c, m.earlier, m.later)
@@ -100,15 +100,15 @@ func (f *channelDecay) products() (kk, kq *ggml.Tensor) {
 // channelMiddle holds the two factors of the products across the middle of blocks of 2·length tokens.
 type channelMiddle struct {
 	earlier *ggml.Tensor // keys of the first halves, decayed to the middle, [size, length, blocks, chunks·rows·heads]
-	later   *ggml.Tensor // keys and then queries of the second halves, decayed from the middle, [size, 2·length, blocks, …]
+	later   *ggml.Tensor // reading keys and then queries of the second halves, decayed from the middle, [size, 2·length, blocks, …]
 
 	toMiddle, fromMiddle *ggml.Tensor // these decays, [size, length, blocks, …]
 }
 
 func (f *channelDecay) acrossMiddle(s *channelSums) channelMiddle {
-	c, k, q := f.c, f.halves(f.k, s.length), f.halves(f.q, s.length)
+	c, k, read, q := f.c, f.halves(f.k, s.length), f.halves(f.read, s.length), f.halves(f.q, s.length)
 	to, from := c.Exp(c.Cont(f.halves(s.after, s.length)[0])), c.Exp(c.Cont(f.halves(s.until, s.length)[1]))
-	return channelMiddle{c.Mul(to, k[0]), c.Concat(c.Mul(from, k[1]), c.Mul(from, q[1]), 1), to, from}
+	return channelMiddle{c.Mul(to, k[0]), c.Concat(c.Mul(from, read[1]), c.Mul(from, q[1]), 1), to, from}
 }
 
 // stacked returns a view of one of the two tensors that x stacks along its tokens.
@@ -136,7 +136,7 @@ func (f *channelDecay) productGrads(t *Tape, dKK, dKQ *ggml.Tensor) deltaProduct
 		return c.Mul(c.Reshape(x, x.Dim(0), 1, d.Dim(2), d.Dim(3)), d)
 	}
 	dLater, dQ := own(f.k, dKK), own(f.k, dKQ)
-	dEarlier := c.Add(own(f.k, dKK), own(f.q, dKQ))
+	dEarlier := c.Add(own(f.read, dKK), own(f.q, dKQ))
 	for s := f.channelSums(); s.length < f.length; s.double() {
 		m := f.acrossMiddle(s)
 		d := c.Concat(f.blocks(dKK, s.length, s.length), f.blocks(dKQ, s.length, s.length), 1) // [first, 2·second, blocks, …]
@@ -176,9 +176,9 @@ func (f *channelDecay) perDecay(x, y *ggml.Tensor) *ggml.Tensor { return f.c.Mul
 
 func (f *channelDecay) gradOfG(b *deltaBack, d deltaProductGrads, gamma, left *ggml.Tensor) *ggml.Tensor {
 	c := f.c
-	sums := c.Add(gamma, c.Sub(c.Add(c.Mul(f.k, d.later), c.Mul(f.q, d.q)), c.Mul(f.k, d.earlier))) // since the start of the chunk
-	total := c.SumRows(f.transposed(c.Mul(b.dNext, f.states)))                                      // [1, size, …]
-	line := f.transposed(c.Sub(sums, left))                                                         // [chunk, size, …]
+	sums := c.Add(gamma, c.Sub(c.Add(c.Mul(f.read, d.later), c.Mul(f.q, d.q)), c.Mul(f.k, d.earlier))) // since the start of the chunk
+	total := c.SumRows(f.transposed(c.Mul(b.dNext, f.states)))                                         // [1, size, …]
+	line := f.transposed(c.Sub(sums, left))                                                            // [chunk, size, …]
 	after := c.Add(c.Sub(c.Repeat(c.SumRows(line), line.Shape()...), c.CumSum(line)), line)
 	atEnd := c.Add(c.SumRows(f.transposed(left)), f.along(c.Mul(f.along(total), f.total)))
 	return f.merge(f.transposed(c.Add(after, atEnd)))

@@ -10,10 +10,11 @@ import (
 type deltaChunks struct {
 	tokenChunks
 	q, k, v *ggml.Tensor
+	read    *ggml.Tensor // keys that read; k if they also write
 	beta    *ggml.Tensor
 	by      deltaDecay
 
-	kk     *ggml.Tensor // K·Kᵀ ⊙ decay, [earlier, later, …]
+	kk     *ggml.Tensor // K·Readᵀ ⊙ decay, [earlier, later, …]
 	seen   *ggml.Tensor // K·Qᵀ ⊙ decay, lower triangle with the diagonal
 	solve  *ggml.Tensor // (I + tril(β ⊙ kk, −1))⁻¹
 	fresh  *ggml.Tensor // values that tokens write with a state of zero, [size of v, chunk, …]
@@ -25,7 +26,7 @@ type deltaChunks struct {
 
 // A deltaDecay is how states decay: whole heads by headDecay, or each channel of a key by channelDecay.
 type deltaDecay interface {
-	// products returns K·Kᵀ ⊙ decay and K·Qᵀ ⊙ decay, [earlier, later, …]; the upper triangles mean nothing.
+	// products returns K·Readᵀ ⊙ decay and K·Qᵀ ⊙ decay, [earlier, later, …]; the upper triangles mean nothing.
 	products() (kk, kq *ggml.Tensor)
 	// productGrads returns the gradients that flow from the gradients of the products to their operands.
 	productGrads(t *Tape, dKK, dKQ *ggml.Tensor) deltaProductGrads
@@ -39,6 +40,7 @@ type deltaDecay interface {
 func (t *Tape) deltaChunks(d DeltaRule) *deltaChunks {
 	heads := d.V.T.Dim(1)
 	f := &deltaChunks{tokenChunks: newChunks(t.C, d.V.T.Dim(2), d.Rows, d.Chunk)}
+	f.steps = max(1, d.Steps)
 	if d.byChannel() {
 		f.by = f.channelDecay(t, d)
 	} else {
@@ -46,7 +48,10 @@ func (t *Tape) deltaChunks(d DeltaRule) *deltaChunks {
 		f.by = headDecay{f}
 	}
 	f.q, f.k = f.share(f.split(d.Q.T), heads), f.share(f.split(d.K.T), heads)
-	f.v, f.beta = f.split(d.V.T), f.numbers(d.Beta)
+	f.v, f.beta, f.read = f.split(d.V.T), f.numbers(d.Beta), f.k
+	if d.Read != nil {
+		f.read = f.share(f.split(d.Read.T), heads)
+	}
 	f.inside()
 	f.across()
 	return f
@@ -78,7 +83,7 @@ func (f *deltaChunks) inside() {
 	one := c.Diag(c.ScaleBias(c.Arange(0, float32(chunk), 1), 0, 1))
 	f.solve = c.SolveTri(c.Add(earlier, one), c.Repeat(one, f.kk.Shape()...))
 	f.fresh = mulMat(c, transposed(c, c.Mul(f.v, f.beta)), f.solve)
-	f.reads = mulMat(c, transposed(c, c.Mul(f.k, c.Mul(f.gamma, f.beta))), f.solve)
+	f.reads = mulMat(c, transposed(c, c.Mul(f.read, c.Mul(f.gamma, f.beta))), f.solve)
 	f.kLeft = c.Mul(f.k, f.left)
 	f.seen = c.Tri(f.seen, ggml.LowerDiag)
 }

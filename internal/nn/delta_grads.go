@@ -2,8 +2,7 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// deltaGrads returns the gradients of q, k, v, g and β, given the gradient of the result [size,
-// heads, n].
+// deltaGrads returns the gradients of the operands, given the gradient of the result [size, heads, n].
 func (t *Tape) deltaGrads(d DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
 	f := t.deltaChunks(d) // again
 	dy = f.c.Scale(f.split(dy), f.scale())
@@ -12,7 +11,11 @@ func (t *Tape) deltaGrads(d DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
 	b.across()
 	b.inside(t, dy)
 	kHeads := d.K.T.Dim(1)
-	return []*ggml.Tensor{f.merge(f.unshare(b.dq, kHeads)), f.merge(f.unshare(b.dk, kHeads)), f.merge(b.dv), b.dg, f.mergeNumbers(b.dbeta)}
+	grads := []*ggml.Tensor{f.merge(f.unshare(b.dq, kHeads)), f.merge(f.unshare(b.dk, kHeads)), f.merge(b.dv), b.dg, f.mergeNumbers(b.dbeta)}
+	if d.Read != nil {
+		grads = append(grads, f.merge(f.unshare(b.dread, kHeads)))
+	}
+	return grads
 }
 
 // deltaBack has gradients, each of the shape of what it belongs to.
@@ -23,7 +26,7 @@ type deltaBack struct {
 	dNext   *ggml.Tensor // of the state behind each chunk
 	dGamma  *ggml.Tensor
 
-	dq, dk, dv, dg, dbeta *ggml.Tensor
+	dq, dk, dread, dv, dg, dbeta *ggml.Tensor
 }
 
 // readsOfStates flows from the result to what tokens have added, and to the states that queries have read.
@@ -76,25 +79,29 @@ func (b *deltaBack) inside(t *Tape, dy *ggml.Tensor) {
 	solveT, dAddedT := b.transposed(b.solve), b.transposed(b.dAdded)
 	dFresh := mulMat(c, dAddedT, solveT)                         // the gradient of β·v
 	dReads := c.Neg(mulMat(c, b.transposed(b.states), b.dAdded)) // of reads
-	dKeys := mulMat(c, b.transposed(dReads), solveT)             // of β·γ·k
+	dKeys := mulMat(c, b.transposed(dReads), solveT)             // of β·γ·read
 	system := c.Add(mulMat(c, b.fresh, dFresh), mulMat(c, b.reads, dKeys))
-	dSystem := c.Tri(c.Neg(system), ggml.Lower) // of β·k·k, decayed
+	dSystem := c.Tri(c.Neg(system), ggml.Lower) // of β·k·read, decayed
 	b.dv = c.Mul(dFresh, b.beta)
-	b.dk = c.Add(b.dk, c.Mul(dKeys, c.Mul(b.gamma, b.beta)))
-	keys := b.by.perDecay(dKeys, b.k)
+	b.dread = c.Mul(dKeys, c.Mul(b.gamma, b.beta))
+	keys := b.by.perDecay(dKeys, b.read)
 	b.dbeta = c.Add(c.Add(perToken(dFresh, b.v), c.SumRows(c.Mul(keys, b.gamma))), perToken(dSystem, b.kk))
 	b.dGamma = c.Add(b.dGamma, c.Mul(keys, b.beta))
 
 	// Through products of keys with keys and queries.
 	dSeen := c.Tri(mulMat(c, b.added, dy), ggml.LowerDiag)
 	d := b.by.productGrads(t, c.Mul(dSystem, b.beta), dSeen)
-	b.dk = c.Add(b.dk, c.Add(d.later, d.earlier))
+	if b.read == b.k {
+		b.dk = c.Add(c.Add(b.dk, b.dread), c.Add(d.later, d.earlier))
+	} else {
+		b.dk, b.dread = c.Add(b.dk, d.earlier), c.Add(b.dread, d.later)
+	}
 	b.dq = c.Add(b.dq, d.q)
 
 	// Through what is left of states and tokens.
 	b.dg = b.by.gradOfG(b, d, c.Mul(b.dGamma, b.gamma), ended)
 }
 
-// deltaProductGrads are the gradients of products of keys with keys and queries, and the gradients of keys and queries as
-// later tokens, and of keys as earlier tokens, to which they flow.
+// deltaProductGrads are the gradients of products of keys with reading keys and queries, and the gradients of reading keys and
+// queries as later tokens, and of keys as earlier tokens, to which they flow.
 type deltaProductGrads struct{ kk, kq, later, q, earlier *ggml.Tensor }

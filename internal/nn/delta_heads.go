@@ -7,13 +7,13 @@ type headDecay struct{ *deltaChunks }
 
 func (f headDecay) products() (kk, kq *ggml.Tensor) {
 	c := f.c
-	return c.Mul(mulMat(c, f.k, f.k), f.decay), c.Mul(mulMat(c, f.k, f.q), f.decay)
+	return c.Mul(mulMat(c, f.k, f.read), f.decay), c.Mul(mulMat(c, f.k, f.q), f.decay)
 }
 
 func (f headDecay) productGrads(_ *Tape, dKK, dKQ *ggml.Tensor) deltaProductGrads {
 	c, kT := f.c, f.transposed(f.k)
 	kk, kq := c.Mul(dKK, f.decay), c.Mul(dKQ, f.decay)
-	earlier := c.Add(mulMat(c, kT, f.transposed(kk)), mulMat(c, f.transposed(f.q), f.transposed(kq)))
+	earlier := c.Add(mulMat(c, f.transposed(f.read), f.transposed(kk)), mulMat(c, f.transposed(f.q), f.transposed(kq)))
 	return deltaProductGrads{dKK, dKQ, mulMat(c, kT, kk), mulMat(c, kT, kq), earlier}
 }
 

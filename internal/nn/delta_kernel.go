@@ -18,14 +18,17 @@ func gatedDeltaRule(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
 		rates = func(x *Value) *ggml.Tensor { return heads(x.T) }
 	}
 	native := kernels.DeltaRule{Q: heads(d.Q.T), K: heads(d.K.T), V: heads(d.V.T), G: rates(d.G), Beta: numbers(d.Beta)}
+	if d.Read != nil {
+		native.Read = heads(d.Read.T)
+	}
 	if d.Packed {
-		native.Starts = Declare(t.Inputs, "starts of samples", ggml.I32, []int64{n, d.Rows}, func(f *Feed, x []int32) { copy(x, f.Starts) })
+		native.Starts = d.starts(t)
 	}
 	y := c.Reshape(kernels.GatedDeltaRule(c, native), d.V.T.Shape()...)
 	return Result[[]*ggml.Tensor]{y, func(dy *ggml.Tensor) []*ggml.Tensor {
-		dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(c, heads(dy), native)
-		grads := []*ggml.Tensor{dq, dk, dv, dg, dbeta}
-		for i, x := range []*Value{d.Q, d.K, d.V, d.G, d.Beta} {
+		dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, heads(dy), native)
+		grads := []*ggml.Tensor{dq, dk, dv, dg, dbeta, dread}[:len(d.operands())]
+		for i, x := range d.operands() {
 			grads[i] = c.Reshape(grads[i], x.T.Shape()...)
 		}
 		return grads

@@ -17,6 +17,7 @@ type tokenChunks struct {
 	c      *ggml.Context
 	n      int64 // tokens
 	rows   int64
+	steps  int64 // for each token of the batch
 	length int64 // of a chunk
 	count  int64 // of chunks of a row
 
@@ -26,10 +27,10 @@ type tokenChunks struct {
 	decay *ggml.Tensor // decay from an earlier to a later token, [earlier, later, …]
 }
 
-// newChunks divides n tokens in rows of equal length into chunks; length 0 is chunkLength.
+// newChunks divides n tokens, of one step each, in rows of equal length into chunks; length 0 is chunkLength.
 func newChunks(c *ggml.Context, n, rows, length int64) tokenChunks {
 	length = max(1, min(cmp.Or(length, chunkLength), n/rows)) // n is 0 if an op failed
-	return tokenChunks{c: c, n: n, rows: rows, length: length, count: max(1, (n/rows+length-1)/length)}
+	return tokenChunks{c: c, n: n, rows: rows, steps: 1, length: length, count: max(1, (n/rows+length-1)/length)}
 }
 
 // split divides x [m, heads, n] into chunks [m, chunk, chunks·rows, heads], padded with zeros at the end of a row.
@@ -142,14 +143,14 @@ func (f *tokenChunks) totalGrad(states, next *ggml.Tensor) *ggml.Tensor {
 // samples returns two masks of zeros and ones: same, whether two tokens of a chunk belong to one sample, [chunk, chunk,
 // chunks·rows]; since, whether a token's sample began before the chunk, [1, chunk, chunks·rows].
 func (f *tokenChunks) samples(t *Tape) (same, since *ggml.Tensor) {
-	size, count, all := int(f.length), int(f.count), f.count*f.rows
+	size, count, all, steps := int(f.length), int(f.count), f.count*f.rows, int(f.steps)
 	// start returns the first token of a token's sample; padding continues the last sample of its row.
 	start := func(feed *Feed, of, i int) int {
 		row, length := of/count, feed.Length()
-		at := min(of%count*size+i, length-1)
-		return int(feed.Starts[row*length+at])
+		at := min((of%count*size+i)/steps, length-1)
+		return int(feed.Starts[row*length+at]) * steps
 	}
-	same = Declare(t.Inputs, fmt.Sprintf("tokens of one sample in chunks of %d", size), ggml.F32, []int64{f.length, f.length, all}, func(feed *Feed, x []float32) {
+	same = Declare(t.Inputs, fmt.Sprintf("tokens of one sample in chunks of %d, %d steps each", size, steps), ggml.F32, []int64{f.length, f.length, all}, func(feed *Feed, x []float32) {
 		for of := range int(all) {
 			for i := range size {
 				own := start(feed, of, i)
@@ -161,7 +162,7 @@ func (f *tokenChunks) samples(t *Tape) (same, since *ggml.Tensor) {
 			}
 		}
 	})
-	since = Declare(t.Inputs, fmt.Sprintf("samples before chunks of %d", size), ggml.F32, []int64{1, f.length, all}, func(feed *Feed, x []float32) {
+	since = Declare(t.Inputs, fmt.Sprintf("samples before chunks of %d, %d steps each", size, steps), ggml.F32, []int64{1, f.length, all}, func(feed *Feed, x []float32) {
 		for i := range x {
 			of := i / size
 			if start(feed, of, i%size) < of%count*size {

@@ -6,11 +6,19 @@ import (
 )
 
 // DeltaRule holds the operands of the gated delta rule: q, k [size, k heads, n, rows], v [size, heads, n, rows], g
-// [heads, n, rows] or [size, heads, n, rows], beta [heads, n, rows], and the first token of each token's sample [n, rows],
-// or nothing.
-type DeltaRule struct{ Q, K, V, G, Beta, Starts Tensor }
+// [heads, n, rows] or [size, heads, n, rows], beta [heads, n, rows], the first token of each token's sample [n, rows], or
+// nothing, and the keys that read the state, of K's shape, or nothing.
+type DeltaRule struct{ Q, K, V, G, Beta, Starts, Read Tensor }
 
-// deltaToken is what a token does to column j of the state of a head: before, S_j; rest, v_j − (keep·S_j)·k.
+// reads returns the keys that read the state.
+func (d DeltaRule) reads() Tensor {
+	if d.Read.Data == nil {
+		return d.K
+	}
+	return d.Read
+}
+
+// deltaToken is what a token does to column j of the state of a head: before, S_j; rest, v_j − (keep·S_j)·read.
 type deltaToken struct {
 	before, after, keep []float64
 	rest, beta          float64
@@ -39,11 +47,11 @@ func (d DeltaRule) column(j, h, row int64) []deltaToken {
 		if x.start {
 			state = make([]float64, len(state))
 		}
-		key := d.K.row(h%d.K.Ne[1], t, row)
+		key, read := d.K.row(h%d.K.Ne[1], t, row), d.reads().row(h%d.K.Ne[1], t, row)
 		x.before, x.after = state, slices.Clone(state)
 		x.rest = d.V.At(j, h, t, row)
 		for i, s := range state {
-			x.rest -= x.keep[i] * s * key[i]
+			x.rest -= x.keep[i] * s * read[i]
 		}
 		for i := range state {
 			x.after[i] = x.keep[i]*state[i] + x.beta*x.rest*key[i]
@@ -78,16 +86,22 @@ func GatedDeltaRule(d DeltaRule) Tensor {
 	return y
 }
 
-// GatedDeltaRuleBack returns the gradients of q, k, v, g and beta, given the gradient of the result.
-func GatedDeltaRuleBack(dy Tensor, d DeltaRule) (grads [5]Tensor) {
+// GatedDeltaRuleBack returns the gradients of q, k, v, g, beta and read, given the gradient of the result. Without reading keys
+// the last is the gradient of k, too.
+func GatedDeltaRuleBack(dy Tensor, d DeltaRule) (grads [6]Tensor) {
 	for i, x := range []Tensor{d.Q, d.K, d.V, d.G, d.Beta} {
 		grads[i] = New(x.Ne[:]...)
+	}
+	grads[5] = grads[1]
+	if d.Read.Data != nil {
+		grads[5] = New(d.Read.Ne[:]...)
 	}
 	d.eachColumn(func(j, h, row int64) {
 		next := make([]float64, d.V.Ne[0]) // the gradient of the state after a token
 		for t, x := range slices.Backward(d.column(j, h, row)) {
 			t, shared := int64(t), h%d.K.Ne[1]
-			q, k, dq, dk := d.Q.row(shared, t, row), d.K.row(shared, t, row), grads[0].row(shared, t, row), grads[1].row(shared, t, row)
+			q, k, by := d.Q.row(shared, t, row), d.K.row(shared, t, row), d.reads().row(shared, t, row)
+			dq, dk, dBy := grads[0].row(shared, t, row), grads[1].row(shared, t, row), grads[5].row(shared, t, row)
 			read, add := dy.At(j, h, t, row)/math.Sqrt(float64(len(next))), 0.0
 			for i := range next {
 				dq[i] += read * x.after[i]
@@ -96,8 +110,9 @@ func GatedDeltaRuleBack(dy Tensor, d DeltaRule) (grads [5]Tensor) {
 			}
 			dRest := add * x.beta
 			for i := range next {
-				dk[i] += next[i]*x.beta*x.rest - dRest*x.keep[i]*x.before[i]
-				next[i] -= dRest * k[i]
+				dk[i] += next[i] * x.beta * x.rest
+				dBy[i] -= dRest * x.keep[i] * x.before[i]
+				next[i] -= dRest * by[i]
 				grads[3].Data[d.rate(int64(i), h, t, row)] += next[i] * x.before[i] * x.keep[i]
 				next[i] *= x.keep[i]
 			}
