@@ -21,6 +21,7 @@ const (
 	ModelGemma4 = "gemma4" // byte-pair encoding of characters by merge rank
 	ModelPLaMo3 = "plamo3" // the tokens with the largest sum of scores
 	ModelBERT   = "bert"   // the longest tokens from the start of each word (WordPiece)
+	ModelRWKV   = "rwkv"   // the longest tokens from the start of the text, byte by byte
 	ModelT5     = "t5"     // SentencePiece's tokens with the largest sum of scores (unigram)
 )
 
@@ -104,6 +105,9 @@ func DefaultConfig(model, pre string) (Config, error) {
 		cfg.BOS, cfg.EOS, cfg.Unknown, cfg.Padding = None, 1, 2, 0
 		cfg.AddEOS = true
 		return cfg, nil
+	case ModelRWKV:
+		cfg.BOS, cfg.EOS, cfg.Unknown = None, None, None
+		return cfg, nil
 	case ModelGemma4:
 		cfg.Pre = ModelGemma4
 		cfg.BOS, cfg.EOS, cfg.Unknown = None, None, None
@@ -127,13 +131,13 @@ func DefaultConfig(model, pre string) (Config, error) {
 func (c *Config) isBPE() bool { return c.Model == ModelBPE || c.Model == ModelGemma4 }
 
 func modelError(model string) error {
-	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores), %q (byte-level BPE), %q (BPE of characters), %q (WordPiece), %q or %q (pieces with the best sum of scores)",
-		model, ModelSPM, ModelBPE, ModelGemma4, ModelBERT, ModelT5, ModelPLaMo3)
+	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores), %q (byte-level BPE), %q (BPE of characters), %q (WordPiece), %q (the longest tokens), %q or %q (pieces with the best sum of scores)",
+		model, ModelSPM, ModelBPE, ModelGemma4, ModelBERT, ModelRWKV, ModelT5, ModelPLaMo3)
 }
 
 // validate reports each kind of mistake with its field and index.
 func (c *Config) validate() error {
-	if !slices.Contains([]string{ModelSPM, ModelPLaMo3, ModelBERT, ModelT5}, c.Model) && !c.isBPE() {
+	if !slices.Contains([]string{ModelSPM, ModelPLaMo3, ModelBERT, ModelRWKV, ModelT5}, c.Model) && !c.isBPE() {
 		return modelError(c.Model)
 	}
 	n := len(c.Tokens)

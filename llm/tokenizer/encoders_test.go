@@ -1,6 +1,7 @@
 package tokenizer_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -38,6 +39,22 @@ func t5Tokenizer(t testing.TB, merges bool) *tokenizer.Tokenizer {
 	return need.Value(tokenizer.New(c))(t)
 }
 
+// rwkvTokenizer has single bytes and a few longer tokens.
+func rwkvTokenizer(t testing.TB) *tokenizer.Tokenizer {
+	t.Helper()
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelRWKV, ""))(t)
+	c.Tokens = append([]string{"<s>"}, strings.Fields(`una unaff \xe5\xa5 \xe5\xa5\xbd \n\n \t \' \\ ca cats`)...)
+	for b := range 256 {
+		if b != '\t' && b != '\'' && b != '\\' && b != 'x' {
+			c.Tokens = append(c.Tokens, fmt.Sprintf(`\x%02x`, b))
+		}
+	}
+	c.Unknown = 0
+	c.Types = slices.Repeat([]tokenizer.TokenType{tokenizer.Normal}, len(c.Tokens))
+	c.Types[0] = tokenizer.Control
+	return need.Value(tokenizer.New(c))(t)
+}
+
 func tokenTexts(tok *tokenizer.Tokenizer, ids []int32) string {
 	var list []string
 	for _, id := range ids {
@@ -46,9 +63,9 @@ func tokenTexts(tok *tokenizer.Tokenizer, ids []int32) string {
 	return strings.Join(list, " ")
 }
 
-// Expected tokens come from BERT's and SentencePiece's own tokenizers; make interop compares many with stock
+// Expected tokens come from BERT's, SentencePiece's and RWKV's own tokenizers; make interop compares many with stock
 // llama.cpp.
-func TestWordPieceAndUnigram(t *testing.T) {
+func TestWordPieceUnigramAndRWKV(t *testing.T) {
 	for _, c := range []struct {
 		tok        *tokenizer.Tokenizer
 		text, want string
@@ -60,6 +77,11 @@ func TestWordPieceAndUnigram(t *testing.T) {
 		{t5Tokenizer(t, true), "the  cats ", "▁the ▁cat s </s>"},
 		{t5Tokenizer(t, true), "thé", "▁th <unk> </s>"},
 		{t5Tokenizer(t, true), "x y", "▁ <unk> ▁ <unk> </s>"},
+		{rwkvTokenizer(t), "unaffable", `unaff \x61 \x62 \x6c \x65`},
+		{rwkvTokenizer(t), "unaf好\xe5\xa5", `una \x66 \xe5\xa5\xbd \xe5\xa5`},
+		{rwkvTokenizer(t), "\t'\\\n\n\nx", `\t \' \\ \n\n \x0a <s>`},
+		{rwkvTokenizer(t), "catcats<s>", `ca \x74 cats <s>`},
+		{rwkvTokenizer(t), "", ""},
 		{t5Tokenizer(t, false), "the  cats ", "▁the ▁ ▁cat s ▁ </s>"},
 		{t5Tokenizer(t, true), "", "</s>"},
 	} {
@@ -75,7 +97,7 @@ func TestWordPieceAndUnigram(t *testing.T) {
 func TestEncodersInPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	parts := []string{"una", "ff", "able", " ", "  ", "!", "É", "cole", "好", "é", "the", "cats", "x", "\xff", "e\u0301", "▁", "[SEP]", "</s>", "\n"}
-	for _, tok := range []*tokenizer.Tokenizer{bertTokenizer(t), t5Tokenizer(t, true), t5Tokenizer(t, false)} {
+	for _, tok := range []*tokenizer.Tokenizer{bertTokenizer(t), t5Tokenizer(t, true), t5Tokenizer(t, false), rwkvTokenizer(t)} {
 		again, err := tokenizer.FromMetadata(tok.KeyValues())
 		require.NoError(t, err)
 		want := tok.Config()
@@ -88,7 +110,7 @@ func TestEncodersInPieces(t *testing.T) {
 			}
 			text, o := b.String(), tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}
 			want := tok.Encode(text, o)
-			var got []int32
+			got := []int32{}
 			for ids, err := range tok.EncodeReader(iotest.OneByteReader(strings.NewReader(text)), o) {
 				require.NoError(t, err)
 				got = append(got, ids...)

@@ -77,6 +77,8 @@ func ConfigFromMetadata(m Metadata) (Config, error) {
 	r.flag("add_space_prefix", &cfg.AddSpacePrefix)
 	r.flag("add_sep_token", &cfg.AddSeparator)
 	switch model {
+	case ModelRWKV:
+		cfg.AddBOS, cfg.AddEOS = false, false // as stock llama.cpp encodes, whatever the file says
 	case ModelBERT:
 		r.flag("normalizer.lowercase", &cfg.Lowercase)
 		cfg.StripAccents = cfg.Lowercase

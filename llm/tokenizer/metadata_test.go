@@ -85,7 +85,7 @@ func TestMetadataRejects(t *testing.T) {
 	}{
 		{"model", nil, "tokenizer.ggml.model is missing"},
 		{"model", 3, "tokenizer.ggml.model is a int, want a string"},
-		{"model", "rwkv", `model "rwkv" is not supported`},
+		{"model", "plamo2", `model "plamo2" is not supported`},
 		{"pre", true, "tokenizer.ggml.pre is a bool"},
 		{"tokens", nil, "tokenizer.ggml.tokens is missing or empty"},
 		{"tokens", []int32{1}, "tokenizer.ggml.tokens is a []int32, want an array of strings"},

@@ -1,8 +1,8 @@
 // Package tokenizer turns text into token ids and back, for the vocabularies that GGUF files carry: SentencePiece
 // pieces merged by their scores (model "llama"), byte-pair encoding of bytes (model "gpt2") or of characters
 // (model "gemma4", and some pre-tokenizers of "gpt2"), pieces with the largest sum of scores (models "t5" and
-// "plamo3"), and the longest pieces of words (model "bert", WordPiece). Ids and bytes equal what llama.cpp
-// computes from the same file.
+// "plamo3"), and the longest pieces of words (model "bert", WordPiece) or of the text (model "rwkv"). Ids and
+// bytes equal what llama.cpp computes from the same file.
 //
 // # Getting a tokenizer
 //
@@ -116,6 +116,8 @@ func (t *Tokenizer) makeModel() error {
 		t.cfg.Pre = canonicalPre(t.cfg.Pre)
 		t.cleanSpaces, t.blanks = rule.cleanSpaces, rule.blanks
 		t.model = newBPE(t, rule)
+	case t.cfg.Model == ModelRWKV:
+		t.model = newRWKV(t)
 	case t.cfg.Model == ModelBERT:
 		t.blanks, t.cleanSpaces = true, true
 		t.model = newWordPiece(t)
@@ -160,6 +162,8 @@ func (t *Tokenizer) index() error {
 func (t *Tokenizer) piece(id ID) string {
 	text, a := t.texts[id], t.attrs[id]
 	switch {
+	case t.cfg.Model == ModelRWKV:
+		return unescape(text)
 	case a&(attrHidden|attrUserDefined) != 0:
 		return text
 	case a&attrNormal != 0 && t.blanks:

@@ -57,7 +57,7 @@ func TestNewRejects(t *testing.T) {
 		change func(*tokenizer.Config)
 		want   string
 	}{
-		{"model", func(c *tokenizer.Config) { c.Model = "rwkv" }, `model "rwkv" is not supported, use "llama"`},
+		{"model", func(c *tokenizer.Config) { c.Model = "plamo2" }, `model "plamo2" is not supported, use "llama"`},
 		{"pre", func(c *tokenizer.Config) { c.Pre = "gpt-9" }, `pre-tokenizer "gpt-9" is not supported, known are: `},
 		{"pre list", func(c *tokenizer.Config) { c.Pre = "gpt-9" }, "known are: a.x-4.0, afmoe, bailingmoe, "},
 		{"pre list, later", func(c *tokenizer.Config) { c.Pre = "gpt3" }, "gpt-2, gpt-4o, gpt3-finnish, granite-docling, "},
