@@ -12,7 +12,7 @@ import (
 )
 
 // beyondRandom are models of architectures that stock llama.cpp supports but has no random models of.
-var beyondRandom = []string{"apertus", "bitnet", "gemma3n", "gemma4", "gemma4-moe", "plm", "step35"}
+var beyondRandom = []string{"apertus", "arwkv7", "bitnet", "gemma3n", "gemma4", "gemma4-moe", "plm", "rwkv6", "rwkv6qwen2", "rwkv7", "step35"}
 
 // TestInteropBeyondRandom compares the logits of these models with stock's.
 func TestInteropBeyondRandom(t *testing.T) {

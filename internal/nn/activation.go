@@ -34,6 +34,12 @@ func (t *Tape) Sigmoid(x *Value) *Value {
 	return t.unary(x, s, func() *ggml.Tensor { return c.Mul(s, c.ScaleBias(s, -1, 1)) })
 }
 
+// Exp returns eˣ.
+func (t *Tape) Exp(x *Value) *Value {
+	y := t.C.Exp(x.T)
+	return t.unary(x, y, func() *ggml.Tensor { return y })
+}
+
 // Softplus returns log(1 + eˣ).
 func (t *Tape) Softplus(x *Value) *Value {
 	x = t.Contiguous(x)

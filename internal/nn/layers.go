@@ -7,6 +7,11 @@ func (t *Tape) Add(x, y *Value) *Value {
 	return t.Op(t.C.Add(x.T, y.T), func(d *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{d, d} }, x, y)
 }
 
+// Sub returns x − y.
+func (t *Tape) Sub(x, y *Value) *Value {
+	return t.Op(t.C.Sub(x.T, y.T), func(d *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{d, t.C.Neg(d)} }, x, y)
+}
+
 // Scale returns s·x; 0 and 1 stand for x itself.
 func (t *Tape) Scale(x *Value, s float32) *Value {
 	if s == 0 || s == 1 {

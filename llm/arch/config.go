@@ -120,6 +120,9 @@ type Config struct {
 	BareScanNorms                             bool
 	NextLayers                                int // last layers of the file, for multi-token prediction; nothing computes them
 
+	// See [TimeMix7] and [TimeMix6]. After each RescaleStep layers the residual stream is halved; 0: never.
+	DecayRank, RateRank, ValueRank, GateRank, MixRank, RescaleStep int
+
 	// See [LatentAttention]. ValueSize is the size of values in the cache, if it differs from the keys'.
 	// The sizes with MLA are the sizes of heads if the cache has latent vectors.
 	QRank, KVRank, ValueSize, KeySizeMLA, ValueSizeMLA int

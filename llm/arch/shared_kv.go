@@ -16,6 +16,7 @@ type beside struct {
 	shared          map[int]keyValues  // keys and values that other layers read
 	chosen          map[int]*nn.Chosen // keys that indexers of layers have chosen
 	relative        *ggml.Tensor       // the bias of the first layer, see [Relative]
+	firstValues     *nn.Value          // of the first layer, see [TimeMix7]
 	streams         []*nn.Value        // earlier residual streams, see [AttentionResidual]
 }
 

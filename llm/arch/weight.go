@@ -28,6 +28,7 @@ const (
 	Sink                       // attention sinks: scores without a key, in the sum of a softmax alone
 	Decay                      // factors of the logarithms of decays [heads], [1, heads] or [states, heads]
 	Skip                       // factors of the input that bypasses a recurrence [heads] or [1, heads]
+	Factors                    // elementwise factors [n, …], or matrices of RWKV's mixtures [n_in, n_out, mixtures]
 	Unused                     // a tensor of the file that the text model does not compute with
 )
 

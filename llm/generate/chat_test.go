@@ -141,7 +141,7 @@ func testDialogue(t *testing.T, m *model.Model, name, source string) {
 		require.Equal(t, fresh.InCache(), kept.InCache())
 		require.Zero(t, want.Cached)
 		c := m.Config()
-		recurrent := c.ConvLength > 0 || c.AttentionStep > 0 || c.Recurrent != nil
+		recurrent := c.ConvLength > 0 || c.AttentionStep > 0 || c.Recurrent != nil || c.DecayRank > 0
 		if name != "rewrites" || !recurrent { // convolutions and snapshots cannot go back so far
 			require.Equal(t, turn > 0, reply.Cached > 0, "%s, turn %d", name, turn)
 		}

@@ -151,7 +151,7 @@ func TestRestore(t *testing.T) {
 // Models whose states are snapshots continue from a snapshot, after a rewind or from another sequence's beginning.
 // The logits equal the logits after a prefill in a new session.
 func TestRewindSnapshots(t *testing.T) {
-	for _, name := range []string{"bailingmoe3", "falcon-h1", "granitehybrid", "mamba", "kimi-k3", "kimi-linear", "minimax-01", "qwen35", "qwen4exp"} {
+	for _, name := range []string{"bailingmoe3", "falcon-h1", "granitehybrid", "mamba", "kimi-k3", "kimi-linear", "minimax-01", "qwen35", "qwen4exp", "rwkv6", "rwkv7"} {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
 			tokens, others := llmtest.RandomTokens(1, 24, m.Config().Vocab), llmtest.RandomTokens(2, 9, m.Config().Vocab)

@@ -126,8 +126,10 @@ func DividesByLength(m *model.Model) bool {
 			scan, _ := r.Part.(arch.Mamba)
 			_, rule := r.Part.(arch.DeltaNet)
 			_, channels := r.Part.(arch.KimiDelta)
+			_, mixes := r.Part.(arch.TimeMix7)
+			_, mixes6 := r.Part.(arch.TimeMix6)
 			of, ok := r.Part.(arch.Composite)
-			return rule || channels || scan.Norms || ok && divides(of.Residuals())
+			return rule || channels || mixes || mixes6 || scan.Norms || ok && divides(of.Residuals())
 		})
 	}
 	return slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool { return divides(l) })
@@ -405,7 +407,7 @@ func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 	if len(shape) == 1 || !w.Role.CanHave(typ) || ne[0]%typ.BlockSize() != 0 {
 		typ = ggml.F32
 	}
-	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2])
+	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2]*ne[3])
 	require.NoError(t, ggml.Quantize(raw, typ, w.values.Float32(), ggml.QuantizeOptions{RowLen: int(ne[0])}))
 	info := ggml.GGUFTensor{Name: w.Name, Type: typ, Shape: shape, Size: int64(len(raw))}
 	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error {

@@ -161,6 +161,8 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				note(&attention, p.Indexer.Pool > 0, "pools of keys chosen by an indexer")
 				note(&attention, p.Indexer.Shared > 0, "layers that reuse the choice of an earlier layer")
 				walk([]arch.Residual{{Part: p.Attention}})
+			case arch.ChannelMix:
+				note(&network, true, fmt.Sprint(p))
 			case arch.FeedForward:
 				forward(p, "")
 			case arch.Experts:

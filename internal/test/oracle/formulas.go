@@ -60,6 +60,15 @@ var formulas = map[string]formula{
 	"gated_delta_net": func(_ *node, x []refmath.Tensor) refmath.Tensor {
 		return refmath.GatedDeltaNet(x[0], x[1], x[2], x[3], x[4], x[5])
 	},
+	"rwkv_wkv6": func(_ *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.RWKV6(x[0], x[1], x[2], x[3], x[4], x[5])
+	},
+	"rwkv_wkv7": func(_ *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.RWKV7(x[0], x[1], x[2], x[3], x[4], x[5], x[6])
+	},
+	"gated_linear_attn": func(n *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.GatedLinearAttention(x[0], x[1], x[2], x[3], x[4], n.float(0))
+	},
 	"ssm_scan": func(_ *node, x []refmath.Tensor) refmath.Tensor {
 		return refmath.SSMScan(x[0], x[1], x[2], x[3], x[4], x[5], x[6])
 	},
