@@ -44,6 +44,7 @@ func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {
 // productBack returns the product of Wᵀ with the gradient dy.
 func (t *Tape) productBack(m Matrix, adapters []LoRAPair, dy *ggml.Tensor) Product {
 	p, c := t.product(m, dy), t.copiesOf(m)
+	p.Attended = m.Attended
 	if c == nil {
 		return p
 	}

@@ -57,6 +57,7 @@ type Matrix struct {
 	W, Scale, Bias, OutScale, OutBias *ggml.Tensor
 	NoLoRA                            bool // no adapter changes the product
 	Exact                             bool // products are in F32 whatever the compute type
+	Attended                          bool // the input is what attention returns, see [Product]
 }
 
 // LinearOperands are matrices that multiply the same X [n_in, n].

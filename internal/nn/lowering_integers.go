@@ -9,15 +9,15 @@ import (
 const leastInteger = 128
 
 // integers returns the rows that multiply frozen matrices in the integers of a compute type, and the compute type of all
-// other products. I16 is 16 bits both ways. I8 is 8 bits for gradients of inputs, and forward BF16 if the processor
-// multiplies it fast, else 16 bits.
+// other products. I16 is 16 bits both ways. I8 is 8 bits for gradients of inputs, but 16 for what attention returns, and
+// forward BF16 if the processor multiplies it fast, else 16 bits.
 func integers(compute ggml.Type) ([]Row, ggml.Type) {
 	back, backID := kernels.GEMMGradInputInt, kernels.GroupedGEMMGradInputInt
 	if compute == ggml.I8 {
 		back, backID = kernels.GEMMGradInputI8, kernels.GroupedGEMMGradInputI8
 	}
 	rows := []Row{MatMulGradInput.By(func(t *Tape, p Products) *ggml.Tensor {
-		return multiplyIntegers(t, p, kernels.GEMMGradInput, back)
+		return multiplyIntegers(t, p, kernels.GEMMGradInput, kernels.GEMMGradInputInt, back)
 	}), MatMulIDGradInput.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
 		return multiplyExperts(t, o, kernels.GroupedGEMMGradInput, backID)
 	})}
@@ -25,26 +25,35 @@ func integers(compute ggml.Type) ([]Row, ggml.Type) {
 		return rows, ggml.BF16
 	}
 	return append(rows, MatMul.By(func(t *Tape, p Products) *ggml.Tensor {
-		return multiplyIntegers(t, p, kernels.GEMM, kernels.GEMMInt)
+		return multiplyIntegers(t, p, kernels.GEMM, kernels.GEMMInt, kernels.GEMMInt)
 	}), MatMulID.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
 		return multiplyExperts(t, o, kernels.GroupedGEMM, kernels.GroupedGEMMInt)
 	})), ggml.F32
 }
 
-// multiplyIntegers multiplies large frozen matrices by integers, and others, such as the matrices of adapters, by floats.
-func multiplyIntegers(t *Tape, p Products, floats func(*ggml.Context, ggml.Precision, ...kernels.Pair) *ggml.Tensor,
-	integers func(*ggml.Context, *ggml.Tensor, ...kernels.Pair) *ggml.Tensor) *ggml.Tensor {
-	var rounded, exact []Product
+// addIntegers adds products in integers to a sum, or returns their own if it is nil.
+type addIntegers func(c *ggml.Context, sum *ggml.Tensor, pairs ...kernels.Pair) *ggml.Tensor
+
+// multiplyIntegers multiplies large frozen matrices by integers, in 16 bits where attention needs them, and others, such
+// as the matrices of adapters, by floats.
+func multiplyIntegers(t *Tape, p Products, floats func(*ggml.Context, ggml.Precision, ...kernels.Pair) *ggml.Tensor, i16, integers addIntegers) *ggml.Tensor {
+	var exact, fine, rounded []Product
 	for _, m := range p.List {
-		if !p.F32Sums && !m.Exact && t.takesIntegers(m.W) {
-			rounded = append(rounded, m)
-		} else {
+		switch {
+		case p.F32Sums || m.Exact || !t.takesIntegers(m.W):
 			exact = append(exact, m)
+		case m.Attended:
+			fine = append(fine, m)
+		default:
+			rounded = append(rounded, m)
 		}
 	}
 	var sum *ggml.Tensor
 	if len(exact) > 0 {
 		sum = floats(t.C, ggml.PrecisionF32, pairs(exact)...)
+	}
+	if len(fine) > 0 {
+		sum = i16(t.C, sum, pairs(fine)...)
 	}
 	if len(rounded) > 0 {
 		sum = integers(t.C, sum, pairs(rounded)...)

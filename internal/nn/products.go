@@ -7,6 +7,9 @@ import "github.com/goggml/ggml"
 type Product struct {
 	W, X, Transposed *ggml.Tensor
 	Exact            bool // the product is in F32 whatever the compute type
+	// Attended says that the product is the gradient of what attention returns. The gradients of scores are its small
+	// differences, so an error of 1 % may become 10 % of them.
+	Attended bool
 }
 
 // Products are added up: in F32 whatever the compute type where F32Sums demands it.

@@ -85,6 +85,7 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 	m := p.Matrix(cmp.Or(p.spec().attnOutput, "attn_output"), int64(a.Heads*size), embd, MatrixOptions{
 		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, NoScale: a.PlainOutput || a.NoOutputScale, NoLoRA: a.PlainOutput,
 	})
+	m.Attended = true
 	return t.Linear(y, m)[0]
 }
 

@@ -54,8 +54,8 @@ type Options struct {
 	// ComputeType is the type of the GEMMs with frozen weights: F32, the zero value, is exact; BF16 rounds both
 	// operands; F16 rounds the sums too. BF16 or F16 is faster if it is the [kernels.FastestType]. Adapters are
 	// exact in the forward pass; their gradients use GEMMs in BF16 with BF16, and in F32 with F16. I16, on the CPU,
-	// uses [kernels.GEMMInt] and [kernels.GEMMGradInputInt]. I8 uses [kernels.GEMMGradInputI8], and forward BF16 if
-	// that is the FastestType, else GEMMInt.
+	// uses [kernels.GEMMInt] and [kernels.GEMMGradInputInt]. I8 uses [kernels.GEMMGradInputI8] except for gradients of
+	// what attention returns, and forward BF16 if that is the FastestType, else GEMMInt.
 	ComputeType ggml.Type
 	// Copies are low-precision copies of the frozen matrices, which the graph requests as it is built and multiplies
 	// with; nil means none.
