@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // A Gating turns a router's logits into weights. The numbers are the ones in files.
@@ -61,7 +62,7 @@ var Router = &Op[RouterOperands, Routed]{func(t *Tape, o RouterOperands) Routed 
 		if o.ByLogits {
 			by = o.Logits.T
 		}
-		return t.C.ArgSortTopK(o.inGroups(t.C, addBias(t.C, by, o.ChoiceBias)), o.Used)
+		return watchChoice(t.C, t.C.ArgSortTopK(o.inGroups(t.C, addBias(t.C, by, o.ChoiceBias)), o.Used))
 	})
 	weights := t.Chosen(scores, ids)
 	if o.Gating == GatingSoftMaxChosen {
@@ -72,6 +73,22 @@ var Router = &Op[RouterOperands, Routed]{func(t *Tape, o RouterOperands) Routed 
 	}
 	return Routed{ids, t.Scale(weights, o.Scale)}
 }}
+
+// watchChoice passes the chosen experts [used, n] through [testhook.Routed].
+func watchChoice(c *ggml.Context, ids *ggml.Tensor) *ggml.Tensor {
+	if testhook.Routed == nil {
+		return ids
+	}
+	pass := func(_ ggml.Worker, y ggml.CustomTensor, x ...ggml.CustomTensor) error {
+		experts := ggml.CustomSlice[int32](y)
+		copy(experts, ggml.CustomSlice[int32](x[0]))
+		if testhook.Routed != nil {
+			testhook.Routed(experts)
+		}
+		return nil
+	}
+	return c.Custom(ggml.CustomOptions{Func: pass, Threads: 1, Type: ggml.I32, Shape: ids.Shape()}, c.Cont(ids))
+}
 
 // inGroups returns the scores [experts, n], with the lowest value outside of the chosen groups.
 func (o RouterOptions) inGroups(c *ggml.Context, scores *ggml.Tensor) *ggml.Tensor {

@@ -38,6 +38,10 @@ var MPIJoin, MPIGrace time.Duration
 // Built is called after an op was built, on the building goroutine.
 var Built func()
 
+// Routed is called with the experts that a router chose, and may change them. Graphs that are built while it is nil call
+// nothing.
+var Routed func(experts []int32)
+
 // SaveWaits are the waits of a run before it retries a failed save.
 var SaveWaits = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}
 
