@@ -459,33 +459,50 @@ func TestGradInputI8NonFinite(t *testing.T) {
 	}
 }
 
-// Products of the 1.1B model with 512 tokens, forward and back, in turn: in F32, in BF16, and in integers.
+// Products of the 1.1B model with 512 tokens in each arithmetic of the processor, in turn, in processor time of one thread;
+// and micro-kernels of panels that stay in the cache.
 func BenchmarkIntegers(b *testing.B) {
+	for _, k := range kernels.MicroKernels() {
+		b.Run(fmt.Sprintf("micro-kernel/%s/bits=%d", k.Instructions, k.Bits), func(b *testing.B) {
+			const depth, times = 256, 10_000
+			steps := depth * k.Bits / 32
+			panels := [2][]uint32{make([]uint32, steps*32), make([]uint32, steps*12)}
+			for b.Loop() {
+				began := testutil.ProcessorTime()
+				k.Repeat(times, panels[0], panels[1])
+				b.ReportMetric(2*depth*32*12*times/(testutil.ProcessorTime()-began).Seconds()/1e9, "GFLOP/s")
+			}
+		})
+	}
 	const n = 512
-	for _, of := range [][2]int64{{2048, 2048}, {2048, 5632}, {5632, 2048}} {
+	for _, of := range [][2]int64{{2048, 256}, {2048, 2048}, {2048, 5632}, {5632, 2048}} {
 		for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_K} {
-			for _, g := range integerGEMMs() {
-				b.Run(fmt.Sprintf("%s/%v/k=%d/m=%d", g.name, typ, of[0], of[1]), func(b *testing.B) { g.benchmark(b, typ, of[0], of[1], n) })
+			for _, back := range []bool{false, true} {
+				b.Run(fmt.Sprintf("%v/k=%d/m=%d/back=%v", typ, of[0], of[1], back), func(b *testing.B) { benchmarkIntegers(b, typ, of[0], of[1], n, back) })
 			}
 		}
 	}
 }
 
-func (g integerGEMM) benchmark(b *testing.B, typ ggml.Type, k, m, n int64) {
+func benchmarkIntegers(b *testing.B, typ ggml.Type, k, m, n int64, back bool) {
 	c := ggml.NewContext()
 	defer c.Close()
 	depth, plain := k, kernels.GEMM
-	if g.back {
+	if back {
 		depth, plain = m, kernels.GEMMGradInput
 	}
 	w, x := c.NewTensor(typ, k, m).SetInput(), c.NewTensor(ggml.F32, depth, n).SetInput()
-	names := []string{"f32", "integers"}
-	graphs := []*ggml.Graph{c.NewGraph(plain(c, exact, pair(w, x))), c.NewGraph(g.build(c, nil, pair(w, x)))}
+	names, graphs := []string{"f32"}, []*ggml.Graph{c.NewGraph(plain(c, exact, pair(w, x)))}
 	if kernels.HasBF16() {
 		names, graphs = append(names, "bf16"), append(graphs, c.NewGraph(plain(c, exact, pair(w, kernels.CastBF16(c, x)))))
 	}
+	for _, g := range integerGEMMs() {
+		if g.back == back && (g.name != "gemm_grad_input_i8" || kernels.HasI8()) {
+			names, graphs = append(names, g.name), append(graphs, c.NewGraph(g.build(c, nil, pair(w, x))))
+		}
+	}
 	require.NoError(b, c.Err())
-	backend := optest.NewCPUBackend(b, ggml.DefaultThreads())
+	backend := optest.NewCPUBackend(b, 1)
 	buffers, err := c.Allocate(backend.BufferType())
 	require.NoError(b, err)
 	defer buffers.Close()
@@ -494,16 +511,16 @@ func (g integerGEMM) benchmark(b *testing.B, typ ggml.Type, k, m, n int64) {
 	samplers := make([]func() time.Duration, len(graphs))
 	for i, g := range graphs {
 		samplers[i] = func() time.Duration {
-			began := time.Now()
+			began := testutil.ProcessorTime()
 			require.NoError(b, backend.Compute(context.Background(), g))
-			return time.Since(began)
+			return testutil.ProcessorTime() - began
 		}
 	}
 	rounds, budget := testutil.BenchTime(b)
 	turns := testutil.InTurn(rounds, budget, samplers...)
 	for i, name := range names {
 		b.ReportMetric(2*float64(k*m*n)/turns.Median(i).Seconds()/1e9, name+"_GFLOP/s")
+		b.ReportMetric(turns.Ratio(0, i), name+"_×f32")
 	}
-	b.ReportMetric(turns.Ratio(0, 1), "×f32")
 	b.ReportMetric(0, "ns/op")
 }

@@ -42,7 +42,7 @@ const struct kern_ukrs *kern_find_ukrs(void) {
 	return &kern_chosen;
 }
 
-void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const uint32_t *b, const int32_t *first, float *c) {
+void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const uint32_t *b, const int32_t *first, float *c, int64_t times) {
 	struct kern_panel_a *rows = aligned_alloc(64, kern_panel_a_bytes(steps));
 	struct kern_panel_b *columns = aligned_alloc(64, kern_panel_b_bytes(steps));
 	for (int i = 0; i < KERN_MR; i++) { rows->scale[i] = 1; }
@@ -50,7 +50,7 @@ void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const 
 	memcpy(columns->first, first, sizeof columns->first);
 	memcpy(rows->q, a, steps * sizeof *rows->q);
 	memcpy(columns->q, b, steps * sizeof *columns->q);
-	ukr(steps, rows, columns, c, KERN_MR, false);
+	for (; times > 0; times--) { ukr(steps, rows, columns, c, KERN_MR, false); }
 	free(rows);
 	free(columns);
 }

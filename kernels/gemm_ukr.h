@@ -28,7 +28,7 @@ int kern_list_ukrs(struct kern_ukrs list[KERN_UKRS]);
 // Returns the fastest that are allowed; the name is "" if there are none.
 const struct kern_ukrs *kern_find_ukrs(void);
 
-// Multiplies A [KERN_MR, depth] and B [depth, KERN_NR], packed with scales of 1, for tests.
-void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const uint32_t *b, const int32_t *first, float *c);
+// Multiplies A [KERN_MR, depth] and B [depth, KERN_NR], packed with scales of 1, a number of times, for tests.
+void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const uint32_t *b, const int32_t *first, float *c, int64_t times);
 
 #endif

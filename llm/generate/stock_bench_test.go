@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,9 +57,7 @@ func (s benchSettings) now() time.Duration {
 	if !s.cpu {
 		return time.Since(started)
 	}
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return testutil.ProcessorTime()
 }
 
 var started = time.Now()

@@ -32,15 +32,27 @@ type scalingRun struct {
 	Full           bool     // train all weights instead of an adapter
 	Targets        []string // of the adapter; nil means the usual ones
 	ComputeType    ggml.Type
+	ProcessorTime  bool // measure processor time
 }
 
 // trainSteps measures the time of steps.
 var trainSteps = testutil.NewProcess("trainSteps", func(r scalingRun, serve func(sample stepTime) error) error {
-	return r.train(func(step func() error) error { return serve(timed(step)) })
+	return r.train(func(step func() error) error { return serve(r.timed(step)) })
 })
 
 // A stepTime runs a step and returns its duration.
 type stepTime = func() (time.Duration, error)
+
+func (r scalingRun) timed(step func() error) stepTime {
+	if !r.ProcessorTime {
+		return timed(step)
+	}
+	return func() (time.Duration, error) {
+		began := testutil.ProcessorTime()
+		err := step()
+		return testutil.ProcessorTime() - began, err
+	}
+}
 
 func timed(step func() error) stepTime {
 	return func() (time.Duration, error) {

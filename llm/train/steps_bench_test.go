@@ -53,8 +53,11 @@ func benchmarkStep(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	}
 }
 
-// Alternates steps of rank 8 in integers, and in BF16 or F32. ONEDNN_MAX_CPU_ISA limits the instructions of all of them.
+// Alternates steps of rank 8 in each arithmetic of the processor, in processor time of one thread. ONEDNN_MAX_CPU_ISA
+// limits the instructions of all of them.
 func BenchmarkIntegers(b *testing.B) {
+	layers := benchmodel.Large()
+	layers.Layers = 4
 	for _, of := range []struct {
 		c    arch.Config
 		base ggml.Type
@@ -62,35 +65,55 @@ func BenchmarkIntegers(b *testing.B) {
 	}{
 		{benchmodel.Small(), ggml.Q8_0, scalingRun{Context: 256, Batch: 2}},
 		{benchmodel.Medium(), ggml.Q8_0, scalingRun{Context: 512, Batch: 1}},
+		{layers, ggml.Q8_0, scalingRun{Context: 512, Batch: 1}},
+		{layers, ggml.Q4_K, scalingRun{Context: 512, Batch: 1}},
 		{benchmodel.Large(), ggml.Q8_0, scalingRun{Context: 512, Batch: 1}},
-		{benchmodel.Large(), ggml.Q4_K, scalingRun{Context: 512, Batch: 1}},
 	} {
-		for _, other := range []ggml.Type{ggml.F32, ggml.BF16} {
-			b.Run(fmt.Sprintf("model=%s/base=%v/beside=%v", of.c.Name, of.base, other), func(b *testing.B) {
-				needsType(b, ggml.I16)
-				needsType(b, other)
-				of.run.Rank, of.run.Threads = 8, runtime.NumCPU()
-				_, budget := testutil.BenchTime(b)
-				testutil.Once(b, func() {
-					var runs [2]stepsRun
-					for i, typ := range []ggml.Type{ggml.I16, other} {
+		b.Run(fmt.Sprintf("model=%s/layers=%d/base=%v", of.c.Name, of.c.Layers, of.base), func(b *testing.B) {
+			if testing.Short() && of.c.Layers > 8 {
+				b.Skip("takes minutes")
+			}
+			of.run.Rank, of.run.Threads, of.run.ProcessorTime = 8, 1, true
+			_, budget := testutil.BenchTime(b)
+			testutil.Once(b, func() {
+				var names []string
+				var samplers []func() time.Duration
+				for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.I16, ggml.I8} {
+					if hasType(typ) {
 						r := of.run
 						r.ComputeType = typ
-						runs[i] = startSteps(b, trainSteps, r.on(b, of.c, of.base))
+						names, samplers = append(names, typ.String()), append(samplers, startSteps(b, trainSteps, r.on(b, of.c, of.base)).sample)
 					}
-					turns := testutil.InTurn(stepRounds(), budget, runs[0].sample, runs[1].sample)
-					runs[0].report(b, turns.Median(0), of.c)
-					b.ReportMetric(turns.Ratio(1, 0), "×"+other.String())
-				})
+				}
+				turns := testutil.InTurn(stepRounds(), budget, samplers...)
+				for i, name := range names {
+					b.ReportMetric(float64(of.run.Context*of.run.Batch)/turns.Median(i).Seconds(), name+"-tok/s")
+					b.ReportMetric(turns.Ratio(0, i), name+"-×F32")
+				}
 			})
-		}
+		})
 	}
+}
+
+// hasType reports whether the machine multiplies in a compute type, which is not another one's arithmetic.
+func hasType(typ ggml.Type) bool {
+	switch typ {
+	case ggml.BF16:
+		return kernels.HasBF16()
+	case ggml.F16:
+		return kernels.HasF16Accumulation()
+	case ggml.I16:
+		return kernels.HasIntegers()
+	case ggml.I8:
+		return kernels.HasI8()
+	}
+	return true
 }
 
 // needsType skips a benchmark whose compute type the machine cannot multiply.
 func needsType(b *testing.B, typ ggml.Type) {
 	b.Helper()
-	if (typ == ggml.I16 || typ == ggml.I8) && !kernels.HasIntegers() || typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
+	if !hasType(typ) {
 		b.Skipf("the processor, or the library, multiplies no %v", typ)
 	}
 }
