@@ -26,7 +26,7 @@ func (p *trainCommand) checkCompute(ctx context.Context, out io.Writer) error {
 	if r.subject, err = p.spread(r.devices, r.subject, r.sets, options); err != nil {
 		return err
 	}
-	e, err := p.openEngine(r.subject.model, &options)
+	e, err := p.openEngine(ctx, r.subject.model, &options)
 	if err != nil {
 		return err
 	}

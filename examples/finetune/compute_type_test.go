@@ -20,7 +20,7 @@ func TestComputeTypeOfIntegers(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	for name, typ := range map[string]ggml.Type{"int16": ggml.I16, "i8": ggml.I8} {
 		p := &trainCommand{ComputeType: name}
-		require.Equal(t, typ, need.Value(p.computeType(e))(t))
+		require.Equal(t, typ, need.Value(p.computeType(e, ""))(t))
 		require.Equal(t, name, computeTypeName(typ))
 	}
 	require.Equal(t, "bf16", computeTypeName(ggml.BF16))

@@ -319,7 +319,7 @@ func (p *trainCommand) describeDevices(to *train.Plan) error {
 		return err
 	}
 	defer e.Close()
-	if to.Options.ComputeType, err = p.computeType(e); err != nil {
+	if to.Options.ComputeType, err = p.computeType(e, p.computeTypeOfCheckpoint()); err != nil {
 		return err
 	}
 	to.Available = e.AvailableMemory()

@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
@@ -49,7 +47,7 @@ type trainCommand struct {
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: refuse a --run-dir that already holds a run, instead of continuing it." group:"Run"`
 
 	modelFlags
-	ComputeType  string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16,int16,i8" help:"Type in which products with the weights of the model are computed, auto, f32, bf16, f16, int16 or i8: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16; int16 multiplies in 16-bit integers, which round a tenth as much as bf16; i8 multiplies gradients in 8-bit integers where the processor has VNNI, and forward in bf16 where that is fast, else in 16-bit integers. auto takes the fastest of f32, bf16 and f16 on the CPU, and on other devices bf16 if they support it." group:"Computing"`
+	ComputeType  string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16,int16,i8" help:"Type in which products with the weights of the model are computed, auto, f32, bf16, f16, int16 or i8: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16; int16 multiplies in 16-bit integers, which round a tenth as much as bf16; i8 multiplies gradients in 8-bit integers where the processor has VNNI, and forward in bf16 where that is fast, else in 16-bit integers. auto takes what the run that is continued took; else, on the CPU, bf16 or f16 where that is fast, or int16, or f32 without AVX2; and on other devices bf16 if they support it." group:"Computing"`
 	CheckCompute bool     `name:"check-compute" help:"Print, instead of training, the cosine between the gradient of each matrix in --compute-type and in f32, for the next step." group:"Computing"`
 	Memory       cli.Size `name:"memory" xor:"memory" placeholder:"SIZE" help:"Memory that the run may take on each device, such as 6GiB; on the CPU it is the memory of the process, including mapped weights. What does not fit of a step's results is computed again in the backward pass: the less memory, the slower, but no byte of the run changes. By default, and with auto, a step may take four fifths of the free memory." group:"Computing" basic:""`
 	Fit          cli.Size `name:"fit" xor:"memory" placeholder:"SIZE" help:"Like --memory, but the run also chooses how many of the --batch times --grad-acc samples of a step are computed at a time, at most a given --batch, and cuts samples if a single one does not fit and --ctx is not given. auto stands for four fifths of the free memory. The choice is printed, and stays the same when the run continues; by default --fit is off." group:"Computing" basic:""`
@@ -252,7 +250,7 @@ func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 
 func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, sets *training.Sets, options train.Options, folder *training.RunFolder) error {
 	m, adapter, trained, valid := s.model, s.adapter, sets.Train, sets.Valid
-	e, err := p.openEngine(m, &options)
+	e, err := p.openEngine(ctx, m, &options)
 	if err != nil {
 		return err
 	}
@@ -300,19 +298,6 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	return p.trainAndReport(ctx, out, trainingRun{trainer: t, valid: valid, report: r, peak: peak, folder: folder, computeType: options.ComputeType})
-}
-
-// openEngine opens the engine of a trainer of the model, and completes the options by it.
-func (p *trainCommand) openEngine(m *model.Model, options *train.Options) (*device.Engine, error) {
-	e, err := device.New(device.Options{Layout: m.Layout(), Threads: p.ThreadCount()})
-	if err != nil {
-		return nil, err
-	}
-	options.Engine = e
-	if options.ComputeType, err = p.computeType(e); err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	return e, nil
 }
 
 // describe writes what is trained, and how.
@@ -426,33 +411,4 @@ func sampleLength(ctx int, m *model.Model) (int, error) {
 // source returns what reading data needs to know about the model.
 func source(m *model.Model) training.Source {
 	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Context: m.Config().Context}
-}
-
-// computeType returns the type that --compute-type selects.
-func (p *trainCommand) computeType(e *device.Engine) (ggml.Type, error) {
-	if p.ComputeType == "" || p.ComputeType == "auto" {
-		return e.ComputeType(), nil
-	}
-	t, err := ggml.I16, error(nil)
-	if p.ComputeType != integers {
-		t, err = ggml.ParseType(p.ComputeType)
-	}
-	if err == nil {
-		err = e.CheckComputeType(t)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("--compute-type %s: %w", p.ComputeType, err)
-	}
-	return t, nil
-}
-
-// integers names the compute type of integers, ggml.I16.
-const integers = "int16"
-
-// computeTypeName is the name of a compute type in --compute-type.
-func computeTypeName(t ggml.Type) string {
-	if t == ggml.I16 {
-		return integers
-	}
-	return strings.ToLower(t.String())
 }

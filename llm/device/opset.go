@@ -41,7 +41,7 @@ type opSet struct {
 // opSets lists the op sets in order: a device uses the first that accepts it. No other code distinguishes devices.
 var opSets = []*opSet{{
 	name: Kernels, takes: func(d *ggml.Device) bool { return d.Type() == ggml.CPU }, lowering: (*Engine).kernels, repacks: true,
-	computeType: func(*ggml.Device) ggml.Type { return kernels.FastestType() }, check: checkKernels,
+	computeType: func(*ggml.Device) ggml.Type { return trainingType() }, check: checkKernels,
 	multiplier: func(_ *ggml.Device, t ggml.Type) (string, error) {
 		library, err := kernels.GEMMLibrary()
 		library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
@@ -103,8 +103,8 @@ func (e *Engine) main(f func(i int, d *ggml.Device, s *opSet)) {
 	}
 }
 
-// ComputeType returns the type of products with frozen weights in which the engine trains fastest: BF16 on devices that
-// all multiply it.
+// ComputeType returns the type of products with frozen weights in which the engine trains fastest, with gradients as good
+// as F32's: BF16 on devices that all multiply it; on the CPU alone BF16 or F16 where that is fast, else I16.
 func (e *Engine) ComputeType() ggml.Type {
 	typ := kernels.FastestType()
 	e.main(func(i int, d *ggml.Device, s *opSet) {
@@ -113,6 +113,14 @@ func (e *Engine) ComputeType() ggml.Type {
 		}
 	})
 	return typ
+}
+
+// trainingType returns the CPU's compute type. I16 rounds a tenth as much as BF16, and takes less time than F32.
+func trainingType() ggml.Type {
+	if t := kernels.FastestType(); t != ggml.F32 || !kernels.HasIntegers() {
+		return t
+	}
+	return ggml.I16
 }
 
 // multipliesBF16 reports whether a device converts to BF16 and multiplies BF16.
