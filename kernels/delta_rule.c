@@ -36,6 +36,7 @@ struct kern_delta_token {
 	const float *q, *k, *read;
 	float decay, beta; // exp(g)
 	float *decays;     // exp(g) of each row of the state; NULL if all rows have one decay
+	bool reads;        // read is not 0: a step that only writes need not go through the state once more
 };
 
 // These functions are compiled for one decay and for a decay of each row, and for keys that read apart from those that write:
@@ -46,6 +47,10 @@ struct kern_delta_token {
 KERN_DELTA_INLINE void kern_delta_seen(kern_delta_row seen, const kern_delta_row *s, const struct kern_delta_token *t, int64_t size, const bool rows) {
 	const float *read = t->read, decay = t->decay;
 	kern_delta_row sum = {{0}};
+	if (!t->reads) {
+		KERN_DELTA_EACH(l) seen[l] = sum[l];
+		return;
+	}
 	for (int64_t i = 0; i < size; i++) {
 		float key = rows ? read[i] * t->decays[i] : read[i];
 		KERN_DELTA_EACH(l) sum[l] += s[i][l] * key;
@@ -192,11 +197,21 @@ KERN_CLONES static void kern_delta_exp(float *y, const float *x, int64_t n) {
 	}
 }
 
+static bool kern_delta_any(const float *x, int64_t n) {
+	for (int64_t i = 0; i < n; i++) {
+		if (x[i] != 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 // Reads token i of a panel of columns from `first` on; those behind the last are 0.
 static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_head *h, int64_t i, int64_t first, int64_t columns, float scale) {
 	t->q = h->q + i * h->key_stride;
 	t->k = h->k + i * h->key_stride;
 	t->read = h->read + i * h->key_stride;
+	t->reads = h->read == h->k || kern_delta_any(t->read, h->size);
 	t->beta = h->beta[i * h->number_stride];
 	const float *g = h->g + i * h->number_stride * h->rates;
 	if (t->decays != NULL) {
