@@ -2,12 +2,14 @@ package data
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/need"
+	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // Files become a cached data set, encoded on all processors. Its samples equal the result of encoding
@@ -57,4 +59,25 @@ func TestPrepareConversations(t *testing.T) {
 
 	_, _, err := Prepare(t.Context(), Read(t.Context(), []string{path}, ReadOptions{}), encoder.Encode, PrepareOptions{Length: 100})
 	require.EqualError(t, err, path+":5:2: it ends where a key in quotes is expected; the file was cut off, or has a line end within an object: write each object in one line")
+}
+
+// A turn may end with a token of ordinary text, which RWKV's vocabulary escapes: the model learns to end there.
+func TestTurnsEndWithText(t *testing.T) {
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelRWKV, ""))(t)
+	c.Tokens = []string{"<s>", `\n\n`}
+	for b := range 256 {
+		c.Tokens = append(c.Tokens, fmt.Sprintf(`\x%02x`, b))
+	}
+	c.Types = slices.Repeat([]tokenizer.TokenType{tokenizer.Normal}, len(c.Tokens))
+	c.Types[0] = tokenizer.Control
+	c.BOS, c.EOS, c.EOT = 0, 0, 1
+	const template = `{{ bos_token }}{% for m in messages %}{{ 'User: ' if m.role == 'user' else 'Assistant: ' }}{{ m.content }}{{ '\n\n' }}{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}`
+	tok := need.Value(tokenizer.New(c))(t)
+	encoder := newEncoder(t, tok, EncoderOptions{Template: parse(t, template)})
+	path := write(t, "a.jsonl", `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B"}]}`+"\n")
+	d, _, err := Prepare(t.Context(), Read(t.Context(), []string{path}, ReadOptions{}), encoder.Encode, PrepareOptions{Length: 100})
+	require.NoError(t, err)
+	row := need.Value(d.Row(0))(t)
+	require.Equal(t, "<s>User: U\n\nAssistant:« A\n\n»User: V\n\nAssistant:« B\n\n»", FormatSample(tok, row[0], Marks{"«", "»"}))
+	require.NoError(t, d.Close())
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -35,7 +36,7 @@ func RenderOptions(t *tokenizer.Tokenizer, variables map[string]any) chat.Option
 	maps.Copy(o.Variables, variables)
 	for id := range tokenizer.ID(t.NumTokens()) {
 		if t.IsEOG(id) {
-			o.EndOfTurn = append(o.EndOfTurn, t.TokenText(id))
+			o.EndOfTurn = append(o.EndOfTurn, cmp.Or(string(t.Piece(id)), t.TokenText(id)))
 		}
 	}
 	return o
