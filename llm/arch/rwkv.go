@@ -7,8 +7,6 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// What the parts of RWKV share: the token before, and mixtures with it.
-
 // previous returns the token before each one of x [m, n]; zeros before the first. Sequences keep the last token in the part's
 // state of this number.
 func (p Place) previous(t *nn.Tape, x *nn.Value, number int) *nn.Value {
@@ -21,8 +19,8 @@ func (p Place) previous(t *nn.Tape, x *nn.Value, number int) *nn.Value {
 	return nn.Input(c.Reshape(c.Cont(before), x.T.Shape()...))
 }
 
-// factors declares elementwise factors.
-func (p Place) factors(kind Kind, init func(rng *rand.Rand, values []float32), shape ...int64) Weight {
+// factorWeight describes elementwise factors.
+func factorWeight(kind Kind, init func(rng *rand.Rand, values []float32), shape ...int64) Weight {
 	return Weight{Kind: kind, Shape: shape, Role: Factors, Init: init}
 }
 
@@ -40,15 +38,15 @@ func between(low, high float32) func(rng *rand.Rand, values []float32) {
 	}
 }
 
-// mixMatrix are small matrices, whose types llama-quantize keeps, and which stock llama.cpp multiplies without adapters.
+// mixMatrix has the options of small matrices: llama-quantize keeps their types, and stock llama.cpp multiplies them without
+// adapters.
 var mixMatrix = MatrixOptions{NoScale: true, NoLoRA: true, KeepType: true}
 
-// lowRank returns the product of x with two matrices of low rank, of these kinds and [n_in, rank], [rank, out], with a function
-// between them; nil: none.
-func (p Place) lowRank(t *nn.Tape, x *nn.Value, first, second Kind, rank, out int64, between func(*nn.Value) *nn.Value) *nn.Value {
+// lowRank returns second · act(first · x) of matrices of these kinds, [n_in, rank] and [rank, out]; a nil act is x itself.
+func (p Place) lowRank(t *nn.Tape, x *nn.Value, first, second Kind, rank, out int64, act func(*nn.Value) *nn.Value) *nn.Value {
 	x = t.Linear(x, p.Matrix(first, x.T.Dim(0), rank, mixMatrix))[0]
-	if between != nil {
-		x = between(x)
+	if act != nil {
+		x = act(x)
 	}
 	return t.Linear(x, p.Matrix(second, rank, out, mixMatrix))[0]
 }
@@ -82,7 +80,7 @@ func (m ChannelMix) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, width := int64(m.Embd), int64(m.Width)
 	before := p.previous(t, x, 0)
 	mixed := func(kind Kind) *nn.Value {
-		return p.Kept(t, t.Lerp(x, before, p.Weight(p.factors(kind, between(0, 1), embd, 1, 1)))[0])
+		return p.Kept(t, t.Lerp(x, before, p.Weight(factorWeight(kind, between(0, 1), embd, 1, 1)))[0])
 	}
 	k := t.Linear(mixed("channel_mix_lerp_k"), p.Matrix("channel_mix_key", embd, width, MatrixOptions{NoScale: true}))[0]
 	out := MatrixOptions{NoScale: true, Residual: true}

@@ -13,7 +13,7 @@ func init() {
 	family(map[string]spec{
 		"rwkv6": {
 			noRoPE: true, norm: norming{layer: true, bias: Always}, norms: normBefore, ffnNorm: "attn_norm_2", embdNorm: weightedNorm, untied: true,
-			keys: rwkv6Keys, arrange: rwkv6Layer,
+			keys: rwkv6Keys, arrange: rwkv6Layer, mayHave: []Kind{"time_mix_lerp_w"},
 			modules: naming{root: "rwkv", layers: "blocks.%d.", embed: "embeddings", head: "head", matrices: map[Kind]string{
 				"time_mix_receptance": "attention.receptance", "time_mix_key": "attention.key", "time_mix_value": "attention.value", "time_mix_gate": "attention.gate",
 				"time_mix_output": "attention.output",
@@ -40,6 +40,7 @@ type TimeMix6 struct {
 	// Gated: gated linear attention, whose keys are as small as their decay is near 1. It has no norm of heads.
 	Gated   bool
 	Shifted bool // the layer's network reads the token before, too
+	Apart   bool // files have a tensor of factors for each mixture, as older ones do
 	Rescale int  // layers after which converters halve the output matrix; 0: never
 }
 
@@ -51,10 +52,10 @@ func (m TimeMix6) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, heads, kvHeads := int64(m.Width), int64(m.Width/m.HeadSize), int64(m.KVHeads)
 	keys := kvHeads * int64(m.HeadSize)
 	before := p.previous(t, x, 0)
-	mixed := t.Lerp(x, before, p.Weight(p.factors("time_mix_lerp_x", between(0, 1), embd, 1, 1)))[0]
+	mixed := t.Lerp(x, before, p.Weight(factorWeight("time_mix_lerp_x", between(0, 1), embd, 1, 1)))[0]
 	low := t.Tanh(t.Linear(mixed, p.Matrix("time_mix_w1", embd, 5*int64(m.MixRank), mixMatrix))[0])
-	more := t.BatchLinear(low, p.Weight(p.factors("time_mix_w2", nil, int64(m.MixRank), embd, 5)))
-	x5 := t.Lerp(x, before, p.Weight(p.factors("time_mix_lerp_fused", between(0, 1), embd, 1, 1, 5)), more...)
+	more := t.BatchLinear(low, p.Weight(factorWeight("time_mix_w2", nil, int64(m.MixRank), embd, 5)))
+	x5 := m.mixtures(p, t, x, before, more)
 
 	bias := Never
 	if m.Gated {
@@ -75,7 +76,7 @@ func (m TimeMix6) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if m.Gated {
 		o.K = t.Sub(o.K, t.Mul(o.K, t.Exp(o.G)))
 	} else {
-		o.First = p.Weight(p.factors("time_mix_first", between(-0.5, 0.5), int64(m.HeadSize), heads))
+		o.First = p.Weight(factorWeight("time_mix_first", between(-0.5, 0.5), int64(m.HeadSize), heads))
 	}
 	y := recur(p, t, 1, o, t.RWKV6, nn.RWKV6Step)
 	kept := func(x *nn.Value) *nn.Value {
@@ -94,6 +95,18 @@ func (m TimeMix6) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		out.Rows = p.withoutModule("time_mix_output", embd)
 	}
 	return t.Linear(y, p.Matrix("time_mix_output", embd, embd, out))[0]
+}
+
+// mixtures returns the mixtures of x and the token before for decays, keys, values, queries and gate.
+func (m TimeMix6) mixtures(p Place, t *nn.Tape, x, before *nn.Value, more []*nn.Value) (list []*nn.Value) {
+	embd := int64(m.Width)
+	if !m.Apart {
+		return t.Lerp(x, before, p.Weight(factorWeight("time_mix_lerp_fused", between(0, 1), embd, 1, 1, 5)), more...)
+	}
+	for i, kind := range []Kind{"time_mix_lerp_w", "time_mix_lerp_k", "time_mix_lerp_v", "time_mix_lerp_r", "time_mix_lerp_g"} {
+		list = append(list, t.Lerp(x, before, p.Weight(factorWeight(kind, between(0, 1), embd, 1, 1)), more[i])...)
+	}
+	return list
 }
 
 // NewStates makes two states: the last token, and the heads' matrices.
@@ -142,7 +155,7 @@ func (c *Config) timeMix6() TimeMix6 {
 // rwkv6Layer halves the residual stream after some layers.
 func rwkv6Layer(c *Config, i int, attention, network Residual) Layer {
 	m := c.timeMix6()
-	m.Shifted, m.Rescale = true, c.RescaleStep
+	m.Shifted, m.Rescale, m.Apart = true, c.RescaleStep, c.has("time_mix_lerp_w")
 	attention.Part = m
 	network.Part, network.Tokenwise = ChannelMix{Embd: c.Embd, Width: at(c.FFs, i, c.FF), Gated: true, Rescale: c.RescaleStep}, false
 	if c.RescaleStep > 0 && (i+1)%c.RescaleStep == 0 {

@@ -51,13 +51,13 @@ func (m TimeMix7) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if m.GateRank > 0 {
 		mixtures = 6
 	}
-	lerp := p.Weight(p.factors("time_mix_lerp_fused", between(0, 1), embd, 1, 1, mixtures))
+	lerp := p.Weight(factorWeight("time_mix_lerp_fused", between(0, 1), embd, 1, 1, mixtures))
 	x6 := t.Lerp(x, p.previous(t, x, 0), lerp)
 	multiply := func(x *nn.Value, kind Kind) *nn.Value {
 		return t.Linear(x, p.Matrix(kind, embd, embd, MatrixOptions{NoScale: true}))[0]
 	}
 	factors := func(x *nn.Value, kind Kind, low, high float32) *nn.Value {
-		return t.MulWeight(x, p.Weight(p.factors(kind, between(low, high), embd)))
+		return t.MulWeight(x, p.Weight(factorWeight(kind, between(low, high), embd)))
 	}
 	r := multiply(x6[0], "time_mix_receptance")
 	decay := t.AddWeight(p.lowRank(t, x6[1], "time_mix_w1", "time_mix_w2", int64(m.DecayRank), embd, t.Tanh), p.Weight(p.offset("time_mix_w0", between(-6, -1), embd)))

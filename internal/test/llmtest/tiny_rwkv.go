@@ -22,6 +22,9 @@ var firstValues = []string{"time_mix_v0.weight", "time_mix_v1.weight", "time_mix
 var tinyRWKV = map[string]tinyArch{
 	"rwkv7": {keys: rwkv7Keys, layers: 3, widen: 4, optional: firstValues},
 	"rwkv6": {keys: merged(rwkv6Keys, map[string]any{"rescale_every_n_layers": uint32(2)}), layers: 3, widen: 2},
+	"rwkv6-apart": {
+		arch: "rwkv6", like: "rwkv6", keys: rwkv6Keys, widen: 2, has: []string{"time_mix_lerp_w"},
+	},
 	"rwkv6qwen2": {
 		like:  "rwkv6",
 		keys:  merged(rwkv6Keys, map[string]any{"token_shift_count": uint32(1), "attention.head_count_kv": uint32(2)}),
