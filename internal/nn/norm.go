@@ -165,6 +165,6 @@ func (t *Tape) sumTo(w, x *ggml.Tensor, shape []int64) *ggml.Tensor {
 	if w.Dim(0) == 1 {
 		x = c.SumRows(contiguous(c, x))
 	}
-	flat := c.Reshape(contiguous(c, x), w.NumElements(), x.NumElements()/w.NumElements())
+	flat := c.Reshape(contiguous(c, x), w.NumElements(), x.NumElements()/max(1, w.NumElements()))
 	return c.Reshape(SumColumns.Build(t, SumOperands{flat, c.Reshape(w, w.NumElements())}), shape...)
 }

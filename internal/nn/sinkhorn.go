@@ -21,10 +21,11 @@ var optionalSinkhorn = Sinkhorn.When(func(t *Tape, o SinkhornOperands) bool {
 	return isFused(t, o) && t.Lowering.Supports != nil && t.Lowering.Supports(sinkhornComb(t, o))
 }, fusedSinkhorn)
 
-// isFused reports whether the op takes the operands; it has no gradient.
+// isFused reports whether the op takes the operands. It has no gradient, so graphs that train leave it out of layers without
+// gradients too: checkpoints recompute the same ops.
 func isFused(t *Tape, o SinkhornOperands) bool {
 	const streams = 4
-	return !t.Training() && o.Streams == streams
+	return t.Grads == nil && o.Streams == streams
 }
 
 func fusedSinkhorn(t *Tape, o SinkhornOperands) *Value { return t.swapped(Input(sinkhornComb(t, o))) }
