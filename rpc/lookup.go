@@ -26,7 +26,7 @@ type write struct {
 	span
 }
 
-// writesResult checks and records the memory that a node writes.
+// writesResult checks the memory of a node's result, and records what the node writes.
 func (b *builder) writesResult(at int) error {
 	said := &b.m.Tensors[at]
 	if said.Buffer == 0 {
@@ -50,6 +50,14 @@ func (b *builder) writesResult(at int) error {
 		}
 	}
 	b.writes = append(b.writes, write{at, result})
+	if opName(said) != "opt_step_adamw" {
+		return nil
+	}
+	for _, id := range said.Sources[2:4] { // the moments, which it changes too
+		if from, known := b.index[id]; known && b.m.Tensors[from].Buffer != 0 {
+			b.writes = append(b.writes, write{at, b.spanAt(from)})
+		}
+	}
 	return nil
 }
 

@@ -60,6 +60,20 @@ func TestKnownHoles(t *testing.T) {
 			g := rpcwire.Graph{Nodes: []uint64{2, 4}, Tensors: []rpcwire.Tensor{x, ids, p.tensor(3, ggml.F32, 256, 4, 4), y}}
 			c.send(rpcwire.GraphCompute, g.Append(nil))
 		},
+		"row numbers in a moment that the optimizer writes": func(c *client, p place) {
+			ones := []byte{0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f}
+			param, grad, m, v := p.tensor(1, ggml.F32, 0, 2), p.tensor(2, ggml.F32, 64, 2), p.tensor(3, ggml.F32, 128, 2), p.tensor(4, ggml.F32, 192, 2)
+			settings := p.tensor(5, ggml.F32, 256, 7)
+			const parameter = 4 // GGML_TENSOR_FLAG_PARAM
+			param.Flags = parameter
+			c.set(grad, ones)
+			step := node(p.tensor(6, ggml.F32, 0, 2), "opt_step_adamw", 1, 2, 3, 4, 5)
+			step.ViewSource = 1
+			ids, rows := p.tensor(7, ggml.I32, 128, 2), p.tensor(8, ggml.F32, 512, 4, 4) // row 0 until the moment changes
+			y := node(p.tensor(9, ggml.F32, 1024, 4, 2), "get_rows", 8, 7)
+			g := rpcwire.Graph{Nodes: []uint64{6, 9}, Tensors: []rpcwire.Tensor{param, grad, m, v, settings, step, ids, rows, y}}
+			c.send(rpcwire.GraphCompute, g.Append(nil))
+		},
 		"25703: a graph again whose buffer is gone": func(c *client, p place) {
 			other := c.alloc(64)
 			g := rpcwire.Graph{UID: 7, Nodes: []uint64{2}, Tensors: []rpcwire.Tensor{other.tensor(1, ggml.F32, 0, 4), node(p.tensor(2, ggml.F32, 0, 4), "sqr", 1)}}
