@@ -67,6 +67,39 @@ func TestFitStaysWithin(t *testing.T) {
 	}
 }
 
+// A run stays within --memory, in a control group with that limit if the system allows one, and uses what it is given: the
+// losses are those of a run that keeps all results, and the peak rises with the limit.
+func TestMemoryStaysWithin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains a model of 28 M parameters four times")
+	}
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	words := need.Value(benchmodel.Vocabulary(benchmodel.Small().Vocab))(t)
+	require.NoError(t, benchmodel.Write(in("base.gguf"), benchmodel.Small(), ggml.Q8_0, words...))
+	require.NoError(t, os.WriteFile(in("text.txt"), []byte(benchmodel.Text(2, 3000)), 0o600))
+	train := func(name string, more ...string) []string {
+		return append([]string{
+			"finetune", "train", "--model-base", in("base.gguf"), "--train-data", in("text.txt"), "--run-dir", in(name), "--batch", "8", "--grad-acc", "1",
+			"--ctx", "128", "--lora-r", "8", "--adam-iter", "2", "--compute-type", "f32", "--valid-split", "0", "--threads", "2",
+		}, more...)
+	}
+	_, most := watch(t, train("whole", "--no-checkpointing"))
+	losses, before := stepLosses(t, in("whole")), int64(0)
+	for _, share := range []int64{65, 80, 95} {
+		limit := most * share / 100
+		memory := fmt.Sprintf("%dKiB", limit>>10)
+		t.Run(memory, func(t *testing.T) {
+			_, peak := watch(t, withinGroup(t, limit, train(memory, "--memory", memory)))
+			t.Logf("peak %.1f of %.1f MiB", mib(peak), mib(limit))
+			require.LessOrEqual(t, peak, limit)
+			require.Greater(t, peak, before)
+			require.Equal(t, losses, stepLosses(t, in(memory)))
+			before = peak
+		})
+	}
+}
+
 // stepLosses returns the training losses of a run.
 func stepLosses(t *testing.T, folder string) (losses []float64) {
 	t.Helper()
