@@ -114,7 +114,7 @@ func (a *adding) read(ctx context.Context) error {
 		return nil
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "log-probabilities 1 %q %s", a.o.Key, a.d.Fingerprint())
+	fmt.Fprintf(h, "log-probabilities 2 %q %s", a.o.Key, a.d.Fingerprint())
 	key := recordfile.Key(h.Sum(nil)[:16])
 	path := filepath.Join(a.o.Folder, fmt.Sprintf("%x.logprobs", key))
 	var err error

@@ -142,8 +142,7 @@ func sharedPrompt(a, b data.Sample) int {
 // takes longer.
 const leastSaved = 8
 
-// stepShape returns the shape of the batches of steps. If a Loss has rows whose samples begin with one prompt, it is
-// computed once, where tokens of the model affect each other by attention alone.
+// stepShape returns the shape of the batches of steps.
 func (o *Options) stepShape(a *arch.Architecture, d *data.Dataset, rows int) (batchShape, error) {
 	s := shapeOfBatches(d, rows)
 	s.teacher = o.Loss.Teacher
@@ -151,6 +150,12 @@ func (o *Options) stepShape(a *arch.Architecture, d *data.Dataset, rows int) (ba
 		return s, nil
 	}
 	s.numbered = true
+	return s.sharing(a, d)
+}
+
+// sharing returns the shape of batches that compute a prompt once which several samples of a row begin with, if that
+// saves enough, and tokens of the model affect each other by attention alone; otherwise s.
+func (s batchShape) sharing(a *arch.Architecture, d *data.Dataset) (batchShape, error) {
 	if !s.packed || a.CheckBranched() != nil {
 		return s, nil
 	}

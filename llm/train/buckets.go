@@ -83,12 +83,15 @@ func (g *bucketGraphs) graph(i int) (*lossgraph.Graph, error) {
 	return g.graphs[i], nil
 }
 
-// batches splits rows, sorted by descending length, into batches for the shortest graph that fits.
-// Missing rows of the last batch are empty.
+// batches splits rows, which should be sorted by descending length, into batches for the shortest graph
+// that fits. Missing rows of the last batch are empty.
 func (g *bucketGraphs) batches(rows []data.Row) (list []lossgraph.Batch, err error) {
 	for few := range slices.Chunk(rows, g.options.Batch) {
-		length := g.lengths[g.bucket(g.shape.tokensOf(few[0]))]
-		b, err := g.shape.batch(few, length)
+		tokens := 0
+		for _, row := range few {
+			tokens = max(tokens, g.shape.tokensOf(row))
+		}
+		b, err := g.shape.batch(few, g.lengths[g.bucket(tokens)])
 		if err != nil {
 			return nil, err
 		}

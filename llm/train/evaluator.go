@@ -39,6 +39,9 @@ type Evaluator struct {
 	graphs  []*evalGraph // most recently used first
 	closed  bool
 	access  exclusive.Access
+
+	numbered      *data.Dataset // of numberedShape
+	numberedShape batchShape
 }
 
 // Group returns the processes that share the rows.
@@ -179,7 +182,7 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters
 
 // addShare measures the process's share.
 func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, teacher *Teacher, sums []RowEvaluation) error {
-	return e.eachBatch(ctx, g, adapters, d, allRows(d), measured{teacher: teacher}, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
+	return e.eachBatch(ctx, g, adapters, d, batchesOf{d.Row, allRows(d)}, measured{teacher: teacher}, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
 		batches, err := graph.batches(rows)
 		if err != nil {
 			return err
@@ -195,23 +198,30 @@ func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters mod
 	})
 }
 
+// batchesOf are the numbers of rows, and the function that reads one.
+type batchesOf struct {
+	read func(row int) (data.Row, error)
+	rows []int
+}
+
 // eachBatch calls f for batches of the process's share of some rows, every n-th for n processes, with their numbers.
-func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, rows []int, what measured, f func(graph *bucketGraphs, numbers []int, rows []data.Row) error) error {
-	count := e.batchRows(d)
+func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, of batchesOf, what measured, f func(graph *bucketGraphs, numbers []int, rows []data.Row) error) error {
 	graph, err := e.graph(adapters, d, what)
 	if err != nil {
 		return err
 	}
 	var share []int
-	for i, number := range longestFirst(d, rows) {
+	for i, number := range longestFirst(d, of.rows) {
 		if i%g.Size() == g.Rank() {
 			share = append(share, number)
 		}
 	}
-	for numbers := range slices.Chunk(share, count) {
-		rows, err := readRows(d, len(numbers), func(i int) int { return numbers[i] })
-		if err != nil {
-			return err
+	for numbers := range slices.Chunk(share, max(1, graph.shape.rows)) {
+		rows := make([]data.Row, len(numbers))
+		for i, number := range numbers {
+			if rows[i], err = of.read(number); err != nil {
+				return err
+			}
 		}
 		if err := f(graph, numbers, rows); err != nil {
 			return err
@@ -224,13 +234,24 @@ func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters mo
 // in little memory.
 const batchTokens = 512
 
-// batchRows returns the number of rows per batch.
-func (e *Evaluator) batchRows(d *data.Dataset) int {
-	rows := e.options.Batch
-	if rows == 0 {
-		rows = max(1, batchTokens/max(1, d.LongestRow()))
+// shape returns the shape of the batches of a data set.
+func (e *Evaluator) shape(d *data.Dataset, what measured) (s batchShape, err error) {
+	if what.numbered && e.numbered == d && d != nil {
+		return e.numberedShape, nil
 	}
-	return min(rows, d.Len())
+	s = shapeOfBatches(d, 0)
+	if s.teacher, s.numbered = what.teacher, what.numbered; s.numbered {
+		if s, err = s.sharing(e.m.Architecture(), d); err != nil {
+			return s, err
+		}
+	}
+	if s.rows = e.options.Batch; s.rows == 0 {
+		s.rows = max(1, batchTokens/max(1, s.longestRow))
+	}
+	if s.rows = min(s.rows, d.Len()); s.numbered {
+		e.numbered, e.numberedShape = d, s
+	}
+	return s, nil
 }
 
 func allRows(d *data.Dataset) []int {
@@ -295,8 +316,10 @@ type measured struct {
 }
 
 func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset, what measured) (*bucketGraphs, error) {
-	shape := shapeOfBatches(d, e.batchRows(d))
-	shape.numbered, shape.teacher = what.numbered, what.teacher
+	shape, err := e.shape(d, what)
+	if err != nil {
+		return nil, err
+	}
 	at := slices.IndexFunc(e.graphs, func(g *evalGraph) bool {
 		return g.shape == shape && maps.EqualFunc(g.adapters, adapters, slices.Equal)
 	})

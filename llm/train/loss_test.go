@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -214,6 +215,33 @@ func TestWhenPromptsAreShared(t *testing.T) {
 	require.Less(t, shared.longestRow, long.LongestRow())
 	for _, s := range []batchShape{of("llama", short, preferFirst(1)), of("mamba2", long, preferFirst(1)), of("llama", long, Loss{})} {
 		require.False(t, s.branched)
+	}
+}
+
+// Log-probabilities of answers that share a prompt are those of the answers alone, also where rows are sorted otherwise
+// by the tokens that are left.
+func TestLogProbsOfSharedPrompts(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	d, other := answers(t, 5, 14, m.Config().Vocab), answers(t, 3, 2, m.Config().Vocab)
+	var rows []data.Row
+	var alone []data.Sample
+	for _, from := range []*data.Dataset{other, d} {
+		for i := range from.Len() {
+			row := need.Value(from.Row(i))(t)
+			rows, alone = append(rows, row), append(alone, row...)
+		}
+	}
+	d = need.Value(data.NewRows(max(d.Length, other.Length), rows))(t)
+	for _, batch := range []int{0, 3} {
+		e := need.Value(NewEvaluator(m, EvaluatorOptions{Threads: 1, Batch: batch}))(t)
+		defer e.Close()
+		samples, got, err := e.SampleLogProbs(t.Context(), nil, d)
+		require.NoError(t, err)
+		require.True(t, e.numberedShape.branched)
+		require.Less(t, e.numberedShape.longestRow, d.LongestRow())
+		require.Equal(t, alone, samples)
+		want := slices.Concat(need.Value(e.LogProbs(t.Context(), nil, data.New(d.Length, alone)))(t)...)
+		require.Less(t, refmath.RelativeError(got, want), 1e-5)
 	}
 }
 

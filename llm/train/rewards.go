@@ -1,8 +1,10 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
@@ -21,22 +23,13 @@ func (r Rewards) Margin() float64 { return r.Chosen - r.Rejected }
 
 // evaluateLoss measures held-out rows by Options.Loss.
 func (t *Trainer) evaluateLoss(ctx context.Context, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
-	rows, err := t.evaluator.LogProbs(ctx, adapters, d)
+	samples, logProbs, err := t.evaluator.SampleLogProbs(ctx, adapters, d)
 	if err != nil {
 		return Evaluation{}, err
 	}
 	var e Evaluation
-	var samples []data.Sample
-	var logProbs []float64
-	for i, sums := range rows {
-		row, err := d.Row(i)
-		if err != nil {
-			return Evaluation{}, err
-		}
-		for _, s := range row {
-			e.Tokens += s.Targets()
-		}
-		samples, logProbs = append(samples, row...), append(logProbs, sums...)
+	for _, s := range samples {
+		e.Tokens += s.Targets()
 	}
 	if e.Loss, _, err = t.options.Loss.compute(samples, logProbs); err != nil {
 		return Evaluation{}, err
@@ -50,21 +43,41 @@ func (t *Trainer) evaluateLoss(ctx context.Context, adapters model.Adapters, d *
 // Σ weight · log p(target), see [github.com/goggml/ggml/llm/lossgraph.Batch.LogProbs]. They depend on the other rows, on
 // the number of processes and on Batch only by rounding.
 func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *data.Dataset, rows ...int) ([][]float64, error) {
+	if len(rows) == 0 {
+		rows = allRows(d)
+	}
+	return e.logProbs(ctx, "Evaluator.LogProbs", adapters, d, batchesOf{d.Row, rows}, nil)
+}
+
+// SampleLogProbs returns all samples of a data set, and their log-probabilities as LogProbs does. It reads each row once.
+func (e *Evaluator) SampleLogProbs(ctx context.Context, adapters model.Adapters, d *data.Dataset) (samples []data.Sample, logProbs []float64, err error) {
+	var rows []data.Row
+	for i := range d.Len() {
+		row, readErr := d.Row(i)
+		if err = readErr; err != nil {
+			break
+		}
+		rows, samples = append(rows, row), append(samples, row...)
+	}
+	of := batchesOf{func(i int) (data.Row, error) { return rows[i], nil }, allRows(d)}
+	sums, err := e.logProbs(ctx, "Evaluator.SampleLogProbs", adapters, d, of, err)
+	return samples, slices.Concat(sums...), err
+}
+
+// logProbs returns the log-probabilities of rows, unless some process of the group has an error.
+func (e *Evaluator) logProbs(ctx context.Context, name string, adapters model.Adapters, d *data.Dataset, of batchesOf, err error) ([][]float64, error) {
 	if err := e.checkOpen(); err != nil {
 		return nil, err
 	}
 	if ctx == nil {
 		return nil, errNoContext
 	}
-	if err := e.access.Acquire("Evaluator.LogProbs", "Evaluator"); err != nil {
+	if err := e.access.Acquire(name, "Evaluator"); err != nil {
 		return nil, err
 	}
 	defer e.access.Release()
-	g := parallel.OrAlone(e.options.Group)
-	if len(rows) == 0 {
-		rows = allRows(d)
-	}
-	err := d.Check(e.m.Config().Vocab)
+	g, rows := parallel.OrAlone(e.options.Group), of.rows
+	err = cmp.Or(err, d.Check(e.m.Config().Vocab))
 	firsts, samples := map[int]int{}, 0 // number of each row's first sample
 	for _, i := range rows {
 		if i < 0 || i >= d.Len() {
@@ -77,7 +90,7 @@ func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *da
 		return nil, err
 	}
 	all := make([]float64, samples)
-	err = e.eachBatch(ctx, g, adapters, d, rows, measured{numbered: true}, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
+	err = e.eachBatch(ctx, g, adapters, d, of, measured{numbered: true}, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
 		batches, err := graph.batches(rows)
 		if err != nil {
 			return err
