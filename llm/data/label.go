@@ -118,6 +118,7 @@ func eachLabelled(examples iter.Seq2[Example, error]) iter.Seq2[Example, error] 
 func withMismatched(examples iter.Seq2[Example, error]) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		var first []Example // of one prompt, before any other
+		var firstPrompt, lastPrompt recordHash
 		var last, other *Example
 		give := func(x Example, answer *Example) bool {
 			x.mismatched = x.with(answer)
@@ -128,13 +129,14 @@ func withMismatched(examples iter.Seq2[Example, error]) iter.Seq2[Example, error
 				yield(x, err)
 				return
 			}
+			prompt := x.promptHash()
 			switch {
 			case other != nil:
-				if !x.hasPromptOf(last) {
+				if prompt != lastPrompt {
 					other = last
 				}
-			case len(first) == 0 || x.hasPromptOf(&first[0]):
-				first = append(first, x)
+			case len(first) == 0 || prompt == firstPrompt:
+				first, firstPrompt = append(first, x), prompt
 				continue
 			default:
 				for _, earlier := range first {
@@ -144,7 +146,7 @@ func withMismatched(examples iter.Seq2[Example, error]) iter.Seq2[Example, error
 				}
 				other = &first[len(first)-1]
 			}
-			last = &x
+			last, lastPrompt = &x, prompt
 			if !give(x, other) {
 				return
 			}
@@ -164,9 +166,8 @@ func (x *Example) prompt() []chat.Message {
 	return x.Messages[:max(0, len(x.Messages)-1)]
 }
 
-func (x *Example) hasPromptOf(y *Example) bool {
-	key := func(x *Example) recordHash { return hashOf(x.Prompt, x.prompt(), x.Tools, x.Documents) }
-	return key(x) == key(y)
+func (x *Example) promptHash() recordHash {
+	return hashOf(x.Prompt, x.prompt(), x.Tools, x.Documents)
 }
 
 // with returns the example with the answer of another one.
