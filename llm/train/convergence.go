@@ -13,7 +13,8 @@ import (
 // Past, Delta, Epsilon and MaxNoImprovement are settings of ggml's former optimiser.
 type Convergence struct {
 	// Patience ends the run after that many consecutive evaluations without an improvement (early
-	// stopping). An evaluation improves if its loss is at least MinDelta nats below the last improvement.
+	// stopping). An evaluation improves if its loss is at least MinDelta nats below the last improvement or,
+	// with [BestByAccuracy], its accuracy as much above.
 	Patience int
 	MinDelta float64
 
@@ -45,24 +46,47 @@ func (c Convergence) validate() error {
 	return nil
 }
 
+// BestBy selects the figure by which evaluations are compared, see [Trainer.Best] and [Convergence].
+type BestBy int
+
+const (
+	BestByLoss     BestBy = iota // lowest loss
+	BestByAccuracy               // highest accuracy; of equal ones, the lowest loss
+)
+
+// String returns "loss" or "accuracy".
+func (b BestBy) String() string {
+	if b == BestByAccuracy {
+		return "accuracy"
+	}
+	return "loss"
+}
+
+// improves reports whether an evaluation is better than another, by at least delta.
+func (b BestBy) improves(e, other Evaluation, delta float64) bool {
+	if b == BestByAccuracy && (delta > 0 || e.Accuracy != other.Accuracy) {
+		return e.Accuracy > other.Accuracy && e.Accuracy >= other.Accuracy+delta
+	}
+	return e.Loss < other.Loss && e.Loss <= other.Loss-delta
+}
+
 // evaluated returns why the run ends after these evaluations, or "".
-func (c Convergence) evaluated(list []Evaluation) string {
-	best, since := math.Inf(1), 0
-	for _, e := range list {
-		if e.Loss < best && e.Loss <= best-c.MinDelta {
-			best, since = e.Loss, 0
-		} else {
-			since++
+func (c Convergence) evaluated(list []Evaluation, by BestBy) string {
+	best, since := 0, 0
+	for i, e := range list {
+		if i == 0 || by.improves(e, list[best], c.MinDelta) {
+			best = i
 		}
+		since = i - best
 	}
 	if c.Patience == 0 || since < c.Patience {
 		return ""
 	}
-	by := ""
+	delta := ""
 	if c.MinDelta > 0 {
-		by = fmt.Sprintf(" by %v", c.MinDelta)
+		delta = fmt.Sprintf(" by %v", c.MinDelta)
 	}
-	return fmt.Sprintf("the validation loss has not improved%s for %s", by, plural(since, "evaluation"))
+	return fmt.Sprintf("the validation %v has not improved%s for %s", by, delta, plural(since, "evaluation"))
 }
 
 // trained returns why the run ends after these steps, given the step with the lowest loss, or "".
@@ -97,7 +121,7 @@ func (t *Trainer) Ended() string {
 	if t.step >= t.schedule.Steps {
 		return fmt.Sprintf("all %s are done", plural(t.schedule.Steps, "step"))
 	}
-	if why := t.options.Convergence.evaluated(t.Evaluations); why != "" {
+	if why := t.options.Convergence.evaluated(t.Evaluations, t.options.BestBy); why != "" {
 		return why
 	}
 	if why := t.options.Convergence.trained(t.History, t.lowest); why != "" {
@@ -109,11 +133,11 @@ func (t *Trainer) Ended() string {
 // Done reports whether the run has ended, see [Trainer.Ended].
 func (t *Trainer) Done() bool { return t.Ended() != "" }
 
-// Best returns the evaluation with the lowest loss, the first of several; ok is false if there is
+// Best returns the best evaluation by [Options].BestBy, the first of several; ok is false if there is
 // none.
 func (t *Trainer) Best() (best Evaluation, ok bool) {
 	for i, e := range t.Evaluations {
-		if i == 0 || e.Loss < best.Loss {
+		if i == 0 || t.options.BestBy.improves(e, best, 0) {
 			best = e
 		}
 	}

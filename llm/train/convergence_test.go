@@ -32,7 +32,7 @@ func TestPatience(t *testing.T) {
 			var list []Evaluation
 			for i, loss := range c.losses {
 				list = append(list, Evaluation{Step: 10 * i, Loss: loss})
-				why := c.c.evaluated(list)
+				why := c.c.evaluated(list, BestByLoss)
 				if len(list) == c.at {
 					require.Equal(t, c.why, why)
 					return
@@ -42,6 +42,34 @@ func TestPatience(t *testing.T) {
 			require.Zero(t, c.at)
 		})
 	}
+}
+
+// By accuracy, the loss decides between equal ones, unless the least improvement is positive.
+func TestBestByAccuracy(t *testing.T) {
+	tr := &Trainer{options: Options{BestBy: BestByAccuracy}, schedule: Schedule{Steps: 100}}
+	for i, e := range []struct {
+		loss, accuracy float64
+		best           int // index of the best so far
+		since, sinceBy int // evaluations since an improvement, and since one of at least 0.25
+	}{
+		{5, 0.5, 0, 0, 0}, {6, 0.625, 1, 0, 1}, {4, 0.5, 1, 1, 2}, {5.5, 0.625, 3, 0, 3}, {5.5, 0.625, 3, 1, 4}, {7, 0.75, 5, 0, 0}, {8, 1, 6, 0, 0}, {7, 1, 7, 0, 1},
+	} {
+		tr.Evaluations = append(tr.Evaluations, Evaluation{Step: i, Loss: e.loss, Accuracy: e.accuracy})
+		best, ok := tr.Best()
+		require.True(t, ok)
+		require.Equal(t, e.best, best.Step)
+		for _, c := range []struct {
+			delta float64
+			since int
+		}{{0, e.since}, {0.25, e.sinceBy}} {
+			ends := func(patience int) bool {
+				return Convergence{Patience: patience, MinDelta: c.delta}.evaluated(tr.Evaluations, BestByAccuracy) != ""
+			}
+			require.False(t, ends(c.since+1), i)
+			require.Equal(t, c.since > 0, c.since > 0 && ends(c.since), i)
+		}
+	}
+	require.Equal(t, "the validation accuracy has not improved by 0.25 for 1 evaluation", Convergence{Patience: 1, MinDelta: 0.25}.evaluated(tr.Evaluations, BestByAccuracy))
 }
 
 // oldOptimizer implements the stopping rule of ggml's former Adam: it returns the index of the loss at

@@ -228,6 +228,7 @@ func ExampleSettings() {
 	// rows grouped by length
 	// adapter scale of *
 	// loss
+	// figure of the best evaluation
 }
 
 // A program names settings by its own flags.

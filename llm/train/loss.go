@@ -51,17 +51,6 @@ func (o *Options) validateLoss() error {
 	return nil
 }
 
-// readLoss reads the setting of a loss other than cross-entropy. Checkpoints of cross-entropy have none.
-type readLoss struct{}
-
-func (readLoss) read(t *Trainer, of setting) ([]setting, error) {
-	if t.options.Loss.Name == "" {
-		return nil, nil
-	}
-	of.value, of.absence = t.options.Loss.Name, true
-	return []setting{of}, nil
-}
-
 // A sampleSlopes is the value of a [Loss] in a step, with its slope for each sample.
 type sampleSlopes struct {
 	loss    float64

@@ -27,8 +27,9 @@ type Options struct {
 	LoRAPlus float64
 	// Convergence may end the run before its last step.
 	Convergence Convergence
-	Batch       int // rows computed together
-	Accumulate  int // batches per optimiser step
+	BestBy      BestBy // figure by which evaluations are compared; a resumed run must keep it
+	Batch       int    // rows computed together
+	Accumulate  int    // batches per optimiser step
 	Seed        uint64
 	// GroupByLength puts rows of similar length into the same batch, which is then shorter: random rows of
 	// a length bucket, in batches of random order. If a step is one batch, it then has only rows of
@@ -116,6 +117,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("the checkpointing is %d; use CheckpointingAuto, CheckpointingOn or CheckpointingOff", int(o.Checkpointing))
 	case o.Keep < 0 || o.Keep > 0 && o.Checkpointing != CheckpointingOn:
 		return fmt.Errorf("the memory for kept results, Keep, is %d with checkpointing %v; it must not be negative, and needs CheckpointingOn", o.Keep, o.Checkpointing)
+	case o.BestBy != BestByLoss && o.BestBy != BestByAccuracy:
+		return fmt.Errorf("BestBy is %d; use BestByLoss or BestByAccuracy", int(o.BestBy))
 	case o.AdamW.DecayMinDims < 0:
 		return fmt.Errorf("DecayMinDims is %d; it must be 0, for all parameters, or more", o.AdamW.DecayMinDims)
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):

@@ -31,8 +31,8 @@ type RunOptions struct {
 
 	OnStep func(StepMetrics) // after each step
 	OnEval func(Evaluation)  // after each evaluation
-	// OnBest saves the trained tensors whenever an evaluation has the lowest loss so far, including the
-	// first; see [Trainer.Best]. Checkpoints contain the evaluation only after OnBest has returned nil: a
+	// OnBest saves the trained tensors whenever an evaluation is the best so far, including the first; see
+	// [Trainer.Best]. Checkpoints contain the evaluation only after OnBest has returned nil: a
 	// run killed in between evaluates again when it is resumed.
 	OnBest func(Evaluation) error
 }
@@ -212,7 +212,7 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 	if o.OnEval != nil {
 		o.OnEval(e)
 	}
-	if had && e.Loss >= best.Loss {
+	if had && !t.options.BestBy.improves(e, best, 0) {
 		return nil
 	}
 	if o.OnBest != nil { // usually set on one process of a group only

@@ -25,6 +25,7 @@ const (
 	SettingGroupByLength    SettingID = "rows grouped by length"
 	SettingAdapterScales    SettingID = "adapter scale of *"
 	SettingLoss             SettingID = "loss"
+	SettingBestBy           SettingID = "best by"
 	SettingSteps            SettingID = "steps"
 	SettingLearningRate     SettingID = "learning rate"
 	SettingFinalRate        SettingID = "final learning rate"
@@ -95,7 +96,8 @@ var settingTable = []settingRow{
 	{SettingSeed, "seed", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Seed })},
 	{SettingGroupByLength, "rows grouped by length", fixedSetting, settingValue(func(t *Trainer) any { return t.options.GroupByLength })},
 	{SettingAdapterScales, "adapter scale of *", fixedSetting, settingByTensor((*Trainer).adapterScales)},
-	{SettingLoss, "loss", fixedSetting, readLoss{}},
+	{SettingLoss, "loss", fixedSetting, settingUnlessDefault(func(t *Trainer) string { return t.options.Loss.Name })},
+	{SettingBestBy, "figure of the best evaluation", fixedSetting, settingUnlessDefault((*Trainer).bestBy)},
 
 	{SettingSteps, "steps", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Steps })},
 	{SettingLearningRate, "learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Peak })},
@@ -136,6 +138,24 @@ type settingValue func(t *Trainer) any
 func (f settingValue) read(t *Trainer, of setting) ([]setting, error) {
 	of.value = fmt.Sprint(f(t))
 	return []setting{of}, nil
+}
+
+// A settingUnlessDefault returns "" for the default, which checkpoints omit.
+type settingUnlessDefault func(t *Trainer) string
+
+func (f settingUnlessDefault) read(t *Trainer, of setting) ([]setting, error) {
+	of.value, of.absence = f(t), true
+	if of.value == "" {
+		return nil, nil
+	}
+	return []setting{of}, nil
+}
+
+func (t *Trainer) bestBy() string {
+	if t.options.BestBy == BestByLoss {
+		return ""
+	}
+	return t.options.BestBy.String()
 }
 
 // A fingerprint is the hash of a value too large for messages.

@@ -88,7 +88,7 @@ func TestRewordedSettings(t *testing.T) {
 	o.Schedule.Peak, o.Dropout = 0.02, 0.5
 	other := usualRunWith(t, m, o)
 	require.NoError(t, other.LoadCheckpoint(half))
-	require.Equal(t, []Difference{{"learning rate", "number 10", "0.01", "0.02"}, {"dropout", "number 31", "0", "0.5"}}, other.Changes())
+	require.Equal(t, []Difference{{"learning rate", "number 11", "0.01", "0.02"}, {"dropout", "number 32", "0", "0.5"}}, other.Changes())
 
 	o.Seed, o.Schedule.Steps = 4, 8
 	other = newLoRARun(t, m, data.New(6, randomSamples(8, 6)), o, lora.Options{Rank: 2, Alpha: 8, Targets: []string{"attn_q"}})

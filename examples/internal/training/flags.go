@@ -67,8 +67,9 @@ type OptimizerFlags struct {
 	Epsilon      float64 `name:"adam-eps" setting:"ε" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"Added to the root of the second moment." group:"Optimiser"`
 	Clip         float64 `name:"adam-gclip" setting:"gradient clip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Clip the gradient to this norm; 0 for no clipping." group:"Optimiser"`
 
-	Patience         int            `name:"patience" setting:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after this many evaluations of --valid-data in a row without a lower loss; 0 for never." group:"End" basic:""`
-	MinDelta         float64        `name:"min-delta" setting:"least improvement of an evaluation" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Minimum improvement of the loss, in nats, that counts for --patience." group:"End"`
+	Patience         int            `name:"patience" setting:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after this many evaluations of --valid-data in a row without a better one by --best-by; 0 for never." group:"End" basic:""`
+	MinDelta         float64        `name:"min-delta" setting:"least improvement of an evaluation" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Minimum improvement that counts for --patience: nats of the loss, or a fraction of the accuracy." group:"End"`
+	BestBy           string         `name:"best-by" setting:"best by" enum:"loss,accuracy" default:"loss" help:"Which evaluation of --valid-data is the best, whose result is kept beside the last: of the lowest loss, or of the highest accuracy and then the lowest loss." group:"End"`
 	OptPast          int            `name:"opt-past" setting:"steps between losses that are compared" range:"[-1,)" default:"0" help:"End the run if the training loss is within --opt-delta of the loss this many steps before; 0 or -1 for never." group:"End"`
 	OptDelta         float64        `name:"opt-delta" setting:"least change of the loss between them" range:"[0,)" default:"1e-5" help:"Minimum change of the training loss within --opt-past steps, as a fraction of it." group:"End"`
 	OptNoImprovement int            `name:"opt-max-no-improvement" setting:"steps without a new lowest loss" range:"[-1,)" default:"0" help:"End the run after this many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
@@ -148,8 +149,11 @@ func (f *Flags) Options(rows int) (train.Options, error) {
 		Batch: f.Batch, Accumulate: f.GradAcc, Seed: f.RandomSeed(), Threads: f.ThreadCount(), Group: f.Group(), Checkpointing: f.checkpointing(),
 		GroupByLength: f.GroupByLen,
 	}
+	if f.BestBy == train.BestByAccuracy.String() {
+		o.BestBy = train.BestByAccuracy
+	}
 	if f.Patience > 0 && !f.hasValid() {
-		return o, errors.New("--patience needs --valid-data or --valid-split, whose loss it watches")
+		return o, errors.New("--patience needs --valid-data or --valid-split, which it watches")
 	}
 	var err error
 	if o.Schedule, err = f.schedule(rows); err != nil {
