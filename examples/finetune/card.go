@@ -27,7 +27,7 @@ type card struct {
 	AdapterParameters int64
 	Adapter, Best     string
 	BestStep          int
-	BestLoss          float64
+	BestFigure        string // such as "loss 1.2345"
 	Data              string
 	Files             []run.Input
 	Steps, Total      int
@@ -72,7 +72,7 @@ A LoRA adapter of {{.AdapterParameters}} parameters for {{cell .Base}} ({{.Arch}
 |---|---|
 | {{.Adapter}} | the adapter after {{.Steps}} of {{.Total}} steps |
 {{- if .Best}}
-| {{.Best}} | use this one: it has the lowest loss on held-out data, {{loss .BestLoss}} after step {{.BestStep}} |
+| {{.Best}} | use this one: it is the best on held-out data, with {{.BestFigure}} after step {{.BestStep}} |
 {{- end}}
 
 ## Result
@@ -180,7 +180,7 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 		c.Rewards = t.Evaluations[n-1].Rewards
 	}
 	if r.best != nil {
-		c.Best, c.BestStep, c.BestLoss = manifest.Best, r.best.Step, r.best.Loss
+		c.Best, c.BestStep, c.BestFigure = manifest.Best, r.best.Step, r.bestFigure()
 	}
 	if r.p.LossCurve != "" {
 		c.Curve = filelink.ToFolder(folder.Path, r.p.LossCurve) + ".svg"

@@ -38,13 +38,15 @@ type compareCommand struct {
 	JSON    bool `name:"json" basic:"" help:"Write a line of JSON for each data set instead of a table." group:"Report"`
 }
 
-// A side is a model of the comparison with its measurements: per data set, the rows and a hash of the tokens.
+// A side is a model of the comparison with its measurements: per data set, the rows, their result, and a hash of the
+// tokens.
 type side struct {
-	name   string
-	model  string
-	lora   []string
-	rows   [][]train.RowEvaluation
-	hashes [][sha256.Size]byte
+	name    string
+	model   string
+	lora    []string
+	rows    [][]train.RowEvaluation
+	results []result
+	hashes  [][sha256.Size]byte
 }
 
 // Run measures both models and reports the difference.
@@ -72,7 +74,7 @@ func (c *compareCommand) Run(ctx context.Context, out io.Writer) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		list = append(list, compared{
-			name, sides[0].result(i), sides[1].result(i), c.copies[i], d.Mean, d.Low, d.High, d.Confidence, d.Rows, d.Decided(),
+			name, measured{c.A, sides[0].results[i].measurement}, measured{c.B, sides[1].results[i].measurement}, c.copies[i], d.Mean, d.Low, d.High, d.Confidence, d.Rows, d.Decided(),
 		})
 	}
 	return c.print(out, list)
@@ -158,16 +160,20 @@ func (c *compareCommand) measureSide(ctx context.Context, s *side) error {
 		if err != nil {
 			return err
 		}
-		for _, d := range sets {
+		for i, d := range sets {
 			hash, err := hashOf(d)
 			if err != nil {
 				return err
 			}
-			rows, err := e.EvaluateRows(ctx, m.Options.Adapters, d)
+			rows, rewards, err := c.evaluateRows(ctx, m.Model, e, m.Options.Adapters, d)
 			if err != nil {
 				return err
 			}
-			s.rows, s.hashes = append(s.rows, rows), append(s.hashes, hash)
+			r, err := c.newResult(c.names[i], rows, rewards)
+			if err != nil {
+				return err
+			}
+			s.rows, s.results, s.hashes = append(s.rows, rows), append(s.results, r), append(s.hashes, hash)
 		}
 		return nil
 	})
@@ -191,19 +197,10 @@ func hashOf(d *data.Dataset) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// result returns the measurement on a data set.
-func (s *side) result(i int) measured {
-	e, _ := train.Total(s.rows[i]) // Compare has checked the rows
-	return measured{s.name, e.Loss, e.Perplexity(), e.Accuracy, e.Tokens}
-}
-
 // A measured is a side in the report.
 type measured struct {
-	Name       string  `json:"name"`
-	Loss       float64 `json:"loss"` // nats per token
-	Perplexity float64 `json:"perplexity"`
-	Accuracy   float64 `json:"accuracy"`
-	Tokens     int     `json:"tokens"`
+	Name string `json:"name"`
+	measurement
 }
 
 // A compared is a line of the report.
@@ -237,8 +234,12 @@ func (c *compared) verdict() string {
 	if c.Copies > 0 {
 		samples += fmt.Sprintf(", %s not counted", cli.Count(c.Copies, "duplicate"))
 	}
+	name := filepath.Base(c.Data)
+	if c.A.judged != nil {
+		name += ", " + c.A.By
+	}
 	return fmt.Sprintf("%s: B's loss is %.4f %s A's; %.4g %% confidence interval %.4f to %.4f (%s): %s",
-		filepath.Base(c.Data), difference, side, 100*c.Confidence, low, high, samples, conclusion)
+		name, difference, side, 100*c.Confidence, low, high, samples, conclusion)
 }
 
 func (c *compareCommand) print(out io.Writer, list []compared) error {
@@ -246,10 +247,10 @@ func (c *compareCommand) print(out io.Writer, list []compared) error {
 		return cli.WriteLines(out, list)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "data\tmodel\tloss\tperplexity\taccuracy\ttokens\t")
+	fmt.Fprintf(table, "data\tmodel\tloss\tperplexity\taccuracy\t%s\t\n", c.judge.counts())
 	for _, r := range list {
 		for i, m := range []measured{r.A, r.B} {
-			fmt.Fprintf(table, "%s\t%s: %s\t%.4f\t%.4g\t%.1f %%\t%d\t\n", filepath.Base(r.Data), "AB"[i:i+1], m.Name, m.Loss, m.Perplexity, 100*m.Accuracy, m.Tokens)
+			fmt.Fprintf(table, "%s\t%s: %s\t%.4f\t%s\t\n", filepath.Base(r.Data), "AB"[i:i+1], m.Name, m.Loss, m.cells())
 		}
 	}
 	if err := table.Flush(); err != nil {

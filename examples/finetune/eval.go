@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -34,12 +35,49 @@ func (c *evalCommand) Foreign() []cli.Foreign {
 
 // A result is a line of the report.
 type result struct {
-	Data       string  `json:"data"`
-	Adapters   bool    `json:"adapters"` // whether the adapters were active
-	Loss       float64 `json:"loss"`     // nats per token
-	Perplexity float64 `json:"perplexity"`
-	Accuracy   float64 `json:"accuracy"` // share of tokens that the model ranks first
-	Tokens     int     `json:"tokens"`
+	Data     string `json:"data"`
+	Adapters bool   `json:"adapters"` // whether the adapters were active
+	measurement
+}
+
+// A measurement is the result of a model on a data set.
+type measurement struct {
+	Loss       float64 `json:"loss"` // nats per token, or the loss of preferences
+	Perplexity float64 `json:"perplexity,omitempty"`
+	Accuracy   float64 `json:"accuracy"` // share of tokens that the model ranks first, or of answers that the loss judges rightly
+	Tokens     int     `json:"tokens,omitempty"`
+	*judged
+}
+
+// A judged is the part of a measurement that a loss of preferences has instead of tokens.
+type judged struct {
+	By      string `json:"by"`      // the loss with its settings
+	Answers int    `json:"answers"` // pairs or labelled answers
+	*run.Rewards
+}
+
+// newResult returns the line for a measured data set.
+func (f *heldOutFlags) newResult(name string, rows []train.RowEvaluation, rewards *train.Rewards) (r result, err error) {
+	e, err := train.Total(rows)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", name, err)
+	}
+	r = result{Data: name, measurement: measurement{Loss: e.Loss, Accuracy: e.Accuracy}}
+	if rewards == nil {
+		r.Perplexity, r.Tokens = e.Perplexity(), e.Tokens
+		return r, nil
+	}
+	o, err := f.judge.options()
+	r.judged = &judged{o.String(), e.Tokens, run.RewardsOf(rewards)}
+	return r, err
+}
+
+// cells returns perplexity, accuracy and counts as cells of a table.
+func (m measurement) cells() string {
+	if m.judged == nil {
+		return fmt.Sprintf("%.4g\t%.1f %%\t%d", m.Perplexity, 100*m.Accuracy, m.Tokens)
+	}
+	return fmt.Sprintf("–\t%.1f %%\t%d", 100*m.Accuracy, m.Answers)
 }
 
 // Run evaluates and prints a table.
@@ -64,11 +102,16 @@ func (c *evalCommand) evaluate(ctx context.Context, m *inference.Model, evaluato
 	}
 	for i, adapters := range passes {
 		for j, d := range sets {
-			e, err := evaluator.Evaluate(ctx, adapters, d)
+			rows, rewards, err := c.evaluateRows(ctx, m.Model, evaluator, adapters, d)
 			if err != nil {
 				return nil, err
 			}
-			results = append(results, result{c.names[j], i > 0, e.Loss, e.Perplexity(), e.Accuracy, e.Tokens})
+			r, err := c.newResult(c.names[j], rows, rewards)
+			if err != nil {
+				return nil, err
+			}
+			r.Adapters = i > 0
+			results = append(results, r)
 		}
 	}
 	return results, nil
@@ -79,13 +122,13 @@ func (c *evalCommand) print(out io.Writer, results []result) error {
 		return cli.WriteLines(out, results)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "data\tmodel\tloss\tperplexity\taccuracy\ttokens\t")
+	fmt.Fprintf(table, "data\tmodel\tloss\tperplexity\taccuracy\t%s\t\n", c.judge.counts())
 	for _, r := range results {
 		what := "base"
 		if r.Adapters {
 			what = "adapted"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.4f\t%.4g\t%.1f %%\t%d\t\n", filepath.Base(r.Data), what, r.Loss, r.Perplexity, 100*r.Accuracy, r.Tokens)
+		fmt.Fprintf(table, "%s\t%s\t%.4f\t%s\t\n", filepath.Base(r.Data), what, r.Loss, r.cells())
 	}
 	return table.Flush()
 }

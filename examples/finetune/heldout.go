@@ -26,12 +26,13 @@ type heldOutFlags struct {
 	training.TextFlags
 	training.RecordFlags
 
-	names  []string // of the data that load read
+	names  []string // of the data sets that load read
 	copies []int    // number of copies that distinct removed, per data set
 
 	encoded []*data.Dataset // what load read, for samples of a length of a model
 	forPath string
 	length  int
+	judge   judge
 }
 
 // close closes the data.
@@ -39,7 +40,7 @@ func (f *heldOutFlags) close() {
 	for _, d := range f.encoded {
 		d.Close()
 	}
-	f.encoded = nil
+	f.encoded, f.judge = nil, judge{}
 }
 
 // measure loads a model and the held-out data, and opens an evaluator. Flags that are not given come from the
@@ -103,20 +104,32 @@ func (f *heldOutFlags) encode(ctx context.Context, m *model.Model, length int, o
 }
 
 // load reads the held-out data in samples of a length: the data that flags name, or what the first run held
-// out. Of pairs it takes the chosen answers, and of labelled ones the desirable ones.
+// out. For a run that prefers answers, the chosen ones are a data set, and all are another, which its loss measures.
 func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of []*runs.Run) (sets []*data.Dataset, err error) {
-	loss := lossFlags{}
-	if len(of) > 0 && of[0] != nil {
-		loss.Loss = of[0].Value("loss")
-	}
-	if sets, err = f.loadAll(ctx, m, length, of, loss.answers()); err != nil || !loss.prefers() {
-		return sets, err
-	}
-	for i, d := range sets {
-		if sets[i], err = d.Preferred(); err != nil {
-			return sets, err
+	var loss lossFlags
+	for _, run := range of {
+		if run == nil || loss.prefers() {
+			continue
+		}
+		if loss, err = lossOf(run); err != nil {
+			return nil, err
 		}
 	}
+	all, err := f.loadAll(ctx, m, length, of, loss.answers())
+	if err != nil || !loss.prefers() {
+		return all, err
+	}
+	f.judge = judge{lossFlags: loss, judges: map[*data.Dataset]bool{}}
+	var names []string
+	for i, d := range all {
+		chosen, err := d.Preferred()
+		if err != nil {
+			return append(sets, all[i:]...), err
+		}
+		sets, names = append(sets, chosen, d), append(names, chosenName(f.names[i]), f.names[i])
+		f.judge.judges[d] = true
+	}
+	f.names = names
 	return sets, nil
 }
 
@@ -148,6 +161,9 @@ func (f *heldOutFlags) distinct(sets []*data.Dataset) (list []*data.Dataset, err
 		distinct, err := d.Distinct()
 		if err != nil {
 			return nil, err
+		}
+		if f.judge.judges[d] {
+			f.judge.judges[distinct] = true
 		}
 		list, f.copies = append(list, distinct), append(f.copies, d.Len()-distinct.Len())
 	}

@@ -252,5 +252,8 @@ func (p *trainCommand) chosenSide(name string, d *data.Dataset) (string, *data.D
 	if err == nil && d.Len() == 0 {
 		err = fmt.Errorf("%s has no desirable answer, whose loss the report could measure; add some", name)
 	}
-	return strings.TrimSpace(name + " (chosen)"), d, err
+	return chosenName(name), d, err
 }
+
+// chosenName names the chosen answers of a data set.
+func chosenName(name string) string { return strings.TrimSpace(name + " (chosen)") }

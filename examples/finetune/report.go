@@ -27,11 +27,13 @@ type report struct {
 	adapter *lora.Adapter
 	sampler *sampler
 	texts   []heldOut
-	samples []string          // before, after
-	sampled *run.Sample       // of this process's last evaluation
-	isChat  bool              // the training data went through a chat template
-	trained string            // description of the data
-	best    *train.Evaluation // best of the run, if it is not the last step's
+	samples []string    // before, after
+	sampled *run.Sample // of this process's last evaluation
+	isChat  bool        // the training data went through a chat template
+	trained string      // description of the data
+
+	validName string
+	best      *train.Evaluation // best of the run, if it is not the last step's
 }
 
 type heldOut struct {
@@ -45,7 +47,7 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 	if err != nil {
 		return nil, err
 	}
-	r := &report{p: p, engine: e, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat, trained: training.DescribeRows(sets.Train)}
+	r := &report{p: p, engine: e, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat, trained: training.DescribeRows(sets.Train), validName: sets.ValidName}
 	add := func(path string, d *data.Dataset) error {
 		name, d, err := p.chosenSide(path, d)
 		r.texts = append(r.texts, heldOut{path: name, data: d})
@@ -183,12 +185,20 @@ func (r *report) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\nadapter: %s\n", r.p.result().LatestPath())
 	if r.best != nil {
-		fmt.Fprintf(w, "best on validation: %s, of step %d with loss %.4f\n", r.p.result().BestPath(), r.best.Step, r.best.Loss)
+		fmt.Fprintf(w, "best on validation: %s, of step %d with %s\n", r.p.result().BestPath(), r.best.Step, r.bestFigure())
 	}
 	if r.p.LossCurve != "" {
 		fmt.Fprintf(w, "loss curve: %[1]s.svg, %[1]s.png\n", r.p.LossCurve)
 	}
 	return r.printUse(w)
+}
+
+// bestFigure returns the figure by which the best evaluation is the best.
+func (r *report) bestFigure() string {
+	if r.p.BestBy == train.BestByAccuracy.String() {
+		return fmt.Sprintf("accuracy %.1f %%", 100*r.best.Accuracy)
+	}
+	return fmt.Sprintf("loss %.4f", r.best.Loss)
 }
 
 // adapterPath returns the adapter to use: the best on validation data if it is not the last.

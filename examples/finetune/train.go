@@ -348,6 +348,9 @@ func (p *trainCommand) trainAndReport(ctx context.Context, out io.Writer, o trai
 	if err := r.measure(ctx, t.Steps()); err != nil {
 		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter in %s is complete; only the report is missing", p.result().LatestPath()))
 	}
+	if n := len(t.Evaluations); n > 0 && t.Evaluations[n-1].Rewards != nil {
+		r.texts = append(r.texts, heldOut{path: r.validName, before: t.Evaluations[0], after: t.Evaluations[n-1]})
+	}
 	if best, ok := t.Best(); ok && best.Step > 0 && best.Step < t.Steps() {
 		r.best = &best
 	}

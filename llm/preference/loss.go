@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -210,7 +211,11 @@ func New(o Options, reference *Reference) (train.Loss, error) {
 		Name: o.String(),
 		Of: func(samples []data.Sample) lossgraph.SampleLoss {
 			return func(logProbs []float64) (loss float64, slopes []float64) {
-				return o.loss(o.sides(samples, logProbs, reference))
+				losses, slopes := o.losses(o.sides(samples, logProbs, reference))
+				for _, l := range losses {
+					loss += l
+				}
+				return loss, slopes
 			}
 		},
 		Rewards: func(samples []data.Sample, logProbs []float64) train.Rewards {
@@ -254,10 +259,11 @@ func (k *kind) compared(s side) (x, slope float64) {
 	return x, slope
 }
 
-// loss returns the mean loss of pairs or labelled answers, and its slope along each log-probability.
-func (o *Options) loss(sides []side) (loss float64, slopes []float64) {
-	slopes = make([]float64, len(sides))
-	add := func(i int, l, slope float64) { loss, slopes[i] = loss+l, slopes[i]+slope }
+// losses returns what each answer adds to the mean loss of pairs or labelled answers, and the slope of the mean along
+// each log-probability.
+func (o *Options) losses(sides []side) (losses, slopes []float64) {
+	losses, slopes = make([]float64, len(sides)), make([]float64, len(sides))
+	add := func(i int, l, slope float64) { losses[i], slopes[i] = losses[i]+l, slopes[i]+slope }
 	for _, t := range o.Terms {
 		k := kinds[t.Name]
 		if k.imitates != 0 {
@@ -270,7 +276,7 @@ func (o *Options) loss(sides []side) (loss float64, slopes []float64) {
 			o.compare(&k, sides, t.Weight, add)
 		}
 	}
-	return loss, slopes
+	return losses, slopes
 }
 
 // imitate adds the cross-entropy per token of the chosen or desirable answers.
@@ -348,42 +354,56 @@ func (k *kind) baseline(sides []side) float64 {
 	return max(0, sum/max(1, n))
 }
 
-// rewards returns the rewards by the first term that compares or judges answers: Beta times the compared value.
-func (o *Options) rewards(sides []side) (sum train.Rewards) {
+// rewarding returns the first term that compares or judges answers.
+func (o *Options) rewarding() kind {
 	at := slices.IndexFunc(o.Terms, func(t Term) bool { return !kinds[t.Name].onlyImitates })
-	k := kinds[o.Terms[at].Name]
-	if k.ofLabels {
-		return o.rewardsOfLabels(&k, sides)
-	}
-	pairs := float64(len(sides) / 2)
-	for i := 0; i+1 < len(sides); i += 2 {
-		c, _ := k.compared(sides[i])
-		r, _ := k.compared(sides[i+1])
-		sum.Chosen += o.Beta * c / pairs
-		sum.Rejected += o.Beta * r / pairs
-		if c > r {
-			sum.Accuracy += 1 / pairs
-		}
-	}
-	return sum
+	return kinds[o.Terms[at].Name]
 }
 
-// rewardsOfLabels returns the mean rewards of desirable and of undesirable answers. An answer is judged rightly if its
-// reward lies on its label's side of the baseline.
-func (o *Options) rewardsOfLabels(k *kind, sides []side) train.Rewards {
-	baseline, right := k.baseline(sides), 0.0
-	sums, counts := map[float64]float64{}, map[float64]float64{} // by sign
-	for _, s := range sides {
-		if !s.isJudged() {
-			continue
+// judged iterates over pairs, by the index of the chosen answer, or labelled answers, and reports whether each is
+// judged rightly: the chosen answer of a pair has the larger reward, and the reward of a labelled answer lies on its
+// label's side of the baseline.
+func (o *Options) judged(sides []side) iter.Seq2[int, bool] {
+	k := o.rewarding()
+	baseline := k.baseline(sides)
+	return func(yield func(int, bool) bool) {
+		for i := range sides {
+			isRight := false
+			switch {
+			case k.ofLabels && !sides[i].isJudged(), !k.ofLabels && (i%2 == 1 || i+1 == len(sides)):
+				continue
+			case k.ofLabels:
+				isRight = sides[i].sign()*(sides[i].ratio()-baseline) > 0
+			default:
+				c, _ := k.compared(sides[i])
+				r, _ := k.compared(sides[i+1])
+				isRight = c > r
+			}
+			if !yield(i, isRight) {
+				return
+			}
 		}
-		sign := s.sign()
-		sums[sign], counts[sign] = sums[sign]+o.Beta*s.ratio(), counts[sign]+1
-		if sign*(s.ratio()-baseline) > 0 {
+	}
+}
+
+// rewards returns the mean rewards of chosen or desirable answers, and of the others: Beta times the compared value.
+func (o *Options) rewards(sides []side) train.Rewards {
+	k, right, n := o.rewarding(), 0.0, 0.0
+	sums, counts := map[bool]float64{}, map[bool]float64{} // by preferred or not
+	add := func(preferred bool, s side) {
+		x, _ := k.compared(s)
+		sums[preferred], counts[preferred] = sums[preferred]+o.Beta*x, counts[preferred]+1
+	}
+	for i, isRight := range o.judged(sides) {
+		if n++; isRight {
 			right++
 		}
+		if k.ofLabels {
+			add(sides[i].sign() > 0, sides[i])
+			continue
+		}
+		add(true, sides[i])
+		add(false, sides[i+1])
 	}
-	return train.Rewards{
-		Chosen: sums[1] / counts[1], Rejected: sums[-1] / counts[-1], Accuracy: right / (counts[1] + counts[-1]), KL: baseline,
-	}
+	return train.Rewards{Chosen: sums[true] / counts[true], Rejected: sums[false] / counts[false], Accuracy: right / n, KL: k.baseline(sides)}
 }

@@ -136,6 +136,39 @@ func TestRewards(t *testing.T) {
 	require.InDelta(t, 0.25, train.Rewards{Chosen: 1, Rejected: 0.75}.Margin(), 1e-15)
 }
 
+// The evaluations of pairs or labelled answers add up to the loss of all, and to the accuracy.
+func TestEvaluationsOfRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, name := range Names() {
+		if name == "sft" {
+			continue
+		}
+		o, err := Options{Terms: []Term{{Name: name, Weight: 0.7}, {Name: "sft", Weight: 0.3}}, Beta: 0.4, UndesirableWeight: 2}.complete()
+		require.NoError(t, err)
+		labels := []data.Label{data.Desirable, data.Undesirable}
+		rows := 6
+		if o.JudgesLabels() {
+			labels, rows = []data.Label{data.Desirable, data.Mismatched, data.Undesirable}, 8
+		}
+		var sides []side
+		for i := range 12 {
+			sides = append(sides, side{-10 * rng.Float64(), -10 * rng.Float64(), float64(1 + i%3), labels[i%len(labels)]})
+		}
+		losses, _ := o.losses(sides)
+		want := 0.0
+		for _, l := range losses {
+			want += l
+		}
+		each, rewards := o.evaluate(sides)
+		require.Len(t, each, rows, name)
+		got, err := train.Total(each)
+		require.NoError(t, err)
+		require.InEpsilon(t, want, got.Loss, 1e-12, name)
+		require.InEpsilon(t, rewards.Accuracy, got.Accuracy, 1e-12, name)
+		require.NotContains(t, []float64{0, 1}, got.Accuracy, name)
+	}
+}
+
 // Log-probabilities far apart give finite losses and slopes.
 func TestExtremes(t *testing.T) {
 	for _, name := range Names() {

@@ -39,8 +39,8 @@ type Rewards struct {
 	KL       *float64 `json:"kl,omitempty"` // of a loss that estimates it
 }
 
-// rewardsOf returns the rewards, or nil if there are none.
-func rewardsOf(r *train.Rewards) *Rewards {
+// RewardsOf returns the rewards, or nil if there are none.
+func RewardsOf(r *train.Rewards) *Rewards {
 	if r == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func ParseLine(text []byte) (l Line, err error) {
 }
 
 func stepLine(m train.StepMetrics) Line {
-	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens, Rewards: rewardsOf(m.Rewards)}
+	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens, Rewards: RewardsOf(m.Rewards)}
 }
 
 // shortEpoch rounds away meaningless digits.
@@ -82,7 +82,7 @@ func shortEpoch(m train.StepMetrics) float64 { return math.Round(1e5*m.Epoch) / 
 
 // evalLine returns the line of an evaluation; steps is the history before it.
 func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
-	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens, Rewards: rewardsOf(e.Rewards)}
+	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens, Rewards: RewardsOf(e.Rewards)}
 	if e.Step > 0 {
 		line.Epoch = shortEpoch(steps[e.Step-1])
 	}
