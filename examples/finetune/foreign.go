@@ -23,9 +23,8 @@ func (p *trainCommand) Foreign() []cli.Foreign {
 var foreignMethod = []cli.Foreign{
 	{Names: words("train do-train use-peft"), Bool: true, Help: "True only: this trains an adapter.",
 		Read: only("this command always trains an adapter, and the model stays as it is", "true")},
-	{Names: words("stage"), Help: "sft only.",
-		Read: only("only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; --loss dpo prefers answers; --loss kto judges single answers; reward models and reinforcement (rm, ppo) are not available", "sft")},
-	{Names: words("training-mode"), Flag: "loss", Read: renamed("loss", map[string]string{"normal": crossEntropy, "sft": crossEntropy, "dpo": "dpo", "orpo": "orpo"})},
+	{Names: words("stage"), Flag: "loss", Help: "sft, dpo or kto.", Read: stage},
+	{Names: words("training-mode"), Flag: "loss", Read: method(map[string]string{"normal": crossEntropy, "sft": crossEntropy, "dpo": "dpo", "orpo": "orpo"})},
 	{Names: words("fine-tune-type finetuning-type training-type"), Help: "lora only: on a quantised base it is QLoRA.",
 		Read: only("only LoRA is available: quantised weights cannot be trained, and llama.cpp's adapter files have no room for DoRA's magnitudes", "lora")},
 	{Names: words("test do-predict"), Bool: true, Help: "False only: finetune eval measures.",
@@ -106,6 +105,11 @@ var foreignAdapter = []cli.Foreign{
 }
 
 var foreignRun = []cli.Foreign{
+	{Names: words("metric-for-best-model"), Flag: "best-by", Read: renamed("best-by", map[string]string{
+		"loss": "loss", "eval_loss": "loss", "accuracy": "accuracy", "eval_accuracy": "accuracy", "mean_token_accuracy": "accuracy",
+		"eval_mean_token_accuracy": "accuracy", "rewards/accuracies": "accuracy", "eval_rewards/accuracies": "accuracy",
+	})},
+	{Names: words("greater-is-better"), Bool: true, Help: "It follows from --best-by.", Read: accepted},
 	{Names: words("logging-steps steps-per-report"), Help: "Each step is shown, and in --metrics.", Read: accepted},
 	{Names: words("logging-strategy logging-first-step"), Help: "Each step is shown, and in --metrics.", Read: accepted},
 	{Names: words("plot-loss"), Bool: true, Help: "The run folder has the curve; --loss-curve draws it elsewhere.", Read: accepted},
@@ -164,6 +168,30 @@ func isFalse(v cli.Value) bool { return strings.EqualFold(v.String(), "false") }
 // refused rejects a flag, and says what to use instead.
 func refused(why string) func(cli.Value) (cli.Meaning, error) {
 	return func(cli.Value) (cli.Meaning, error) { return cli.Meaning{}, errors.New(why) }
+}
+
+// stage reads LLaMA-Factory's kind of training.
+func stage(v cli.Value) (cli.Meaning, error) {
+	m, err := method(map[string]string{"sft": crossEntropy, "dpo": "dpo", "kto": "kto"})(v)
+	switch strings.ToLower(v.String()) {
+	case "pt":
+		err = errors.New("plain text needs no stage: leave it out, and give --train-data a .txt file or records with a text")
+	case "rm", "ppo":
+		err = errors.New("reward models and reinforcement are not available; --loss dpo (stage dpo) prefers answers of pairs, and --loss kto (stage kto) judges single ones")
+	}
+	return m, err
+}
+
+// method is a loss that another flag may choose more exactly, such as LLaMA-Factory's pref_loss.
+func method(losses map[string]string) func(cli.Value) (cli.Meaning, error) {
+	read := renamed("loss", losses)
+	return func(v cli.Value) (cli.Meaning, error) {
+		m, err := read(v)
+		for i := range m.Settings {
+			m.Settings[i].Implied = true
+		}
+		return m, err
+	}
 }
 
 // only accepts the values that describe what this program does anyway.

@@ -123,6 +123,13 @@ func TestForeignMeanings(t *testing.T) {
 		{"--dataset a.jsonl,b.jsonl", func(p *trainCommand) any { return p.TrainData }, []string{"a.jsonl", "b.jsonl"}},
 		{"--dataset_name a.jsonl", func(p *trainCommand) any { return p.TrainData }, []string{"a.jsonl"}},
 		{"--training-mode dpo", func(p *trainCommand) any { return p.Loss }, "dpo"},
+		{"--training-mode dpo --dpo-loss-type sigmoid", func(p *trainCommand) any { return p.Loss }, "sigmoid"},
+		{"--stage sft", func(p *trainCommand) any { return p.Loss }, crossEntropy},
+		{"--stage dpo --pref_beta 0.2", func(p *trainCommand) any { return []any{p.Loss, p.Beta} }, []any{"dpo", 0.2}},
+		{"--pref_loss orpo --stage dpo", func(p *trainCommand) any { return p.Loss }, "orpo"},
+		{"train --stage dpo -- ", func(p *trainCommand) any { return p.Loss }, "dpo"},
+		{"--stage kto --kto_chosen_weight 2", func(p *trainCommand) any { return []any{p.Loss, p.Desirable} }, []any{"kto", 2.0}},
+		{"--metric_for_best_model eval_rewards/accuracies --greater_is_better true", func(p *trainCommand) any { return p.BestBy }, "accuracy"},
 		{"--val_size 0.1", func(p *trainCommand) any { return p.ValidSplit }, 0.1},
 		{"--max_samples 1000", func(p *trainCommand) any { return p.MaxSamples }, 1000},
 		{"--mask-prompt", func(p *trainCommand) any { return p.TrainOn }, "last"},
@@ -148,7 +155,9 @@ func TestForeignMeanings(t *testing.T) {
 // A flag that has another meaning here, or none, is rejected under the name that the user wrote.
 func TestForeignFaults(t *testing.T) {
 	for args, want := range map[string]string{
-		"--stage dpo":                      "--stage dpo: only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; --loss dpo prefers answers; --loss kto judges single answers; reward models and reinforcement (rm, ppo) are not available",
+		"--stage pt":                       "--stage pt: plain text needs no stage: leave it out, and give --train-data a .txt file or records with a text",
+		"--stage ppo":                      "--stage ppo: reward models and reinforcement are not available; --loss dpo (stage dpo) prefers answers of pairs, and --loss kto (stage kto) judges single ones",
+		"--stage all":                      "--stage all: --loss has no value with this meaning",
 		"--stage":                          "--stage: its value is missing",
 		"--finetuning_type full":           "--finetuning-type full: only LoRA is available: quantised weights cannot be trained, and llama.cpp's adapter files have no room for DoRA's magnitudes",
 		"--train false":                    "--train false: this command always trains an adapter, and the model stays as it is",

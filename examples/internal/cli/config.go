@@ -62,6 +62,8 @@ type setting struct {
 	key   *yaml.Node
 	line  int // line of the value
 	value any // a string, or a list of strings
+
+	implied bool // see Setting
 }
 
 // readConfig reads a file. Each key must be a flag of a command.
@@ -154,7 +156,7 @@ func (c *config) mapping(prefix string, mapping *yaml.Node) {
 				c.notes = append(c.notes, fmt.Sprintf("%s:%d: %s changes nothing here: it is a flag of %s", c.path, key.Line, key.Value, of.command))
 			}
 			if values, ok := c.values(key.Value, value); ok {
-				c.set(of.flag(name), &setting{key, value.Line, values})
+				c.set(of.flag(name), &setting{key: key, line: value.Line, value: values})
 			}
 		}
 	}
@@ -200,7 +202,7 @@ func (c *config) translate(of *vocabulary, f *Foreign, key, node *yaml.Node) {
 	}
 	for _, s := range meaning.Settings {
 		flag := c.knows(s.Flag).flag(s.Flag)
-		set := &setting{key: key, line: node.Line, value: s.Values[0]}
+		set := &setting{key: key, line: node.Line, value: s.Values[0], implied: s.Implied}
 		if flag.IsSlice() {
 			set.value = list(s.Values)
 		}
@@ -247,6 +249,9 @@ func (c *config) set(f *kong.Flag, s *setting) {
 	case !twice:
 		c.settings[f] = s
 		c.order = append(c.order, f)
+	case s.implied:
+	case first.implied:
+		*first = *s
 	case f.Tag.Sep == -1 && flagName(first.key.Value) != flagName(s.key.Value): // several keys may be items of one list
 		first.value = append(list(texts(first.value)), list(texts(s.value))...)
 	case first.key.Value == s.key.Value || !reflect.DeepEqual(first.value, s.value):

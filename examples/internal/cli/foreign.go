@@ -36,8 +36,9 @@ type Meaning struct {
 
 // A Setting is a flag of the program with its values.
 type Setting struct {
-	Flag   string
-	Values []string
+	Flag    string
+	Values  []string
+	Implied bool // only if nothing else gives the flag
 }
 
 // A translated command accepts flags of other programs.
@@ -106,17 +107,16 @@ type commandLine struct {
 	notes     []string
 	faults    []error
 	given     map[*kong.Flag][2]string // name and value of single-valued flags
+	implied   []Setting
 }
 
 // translate replaces foreign flags by the command's own, and returns all faults at once.
 func (c *commandLine) translate() error {
 	c.given = map[*kong.Flag][2]string{}
-	for len(c.args) > 0 {
+	for len(c.args) > 0 && c.args[0] != "--" {
 		arg := c.args[0]
 		c.args = c.args[1:]
 		switch {
-		case arg == "--":
-			c.out, c.args = append(append(c.out, arg), c.args...), nil
 		case strings.HasPrefix(arg, "--"):
 			c.long(arg[2:])
 		case c.takesValue(arg):
@@ -128,6 +128,12 @@ func (c *commandLine) translate() error {
 			c.out = append(c.out, arg)
 		}
 	}
+	for _, s := range c.implied {
+		if _, given := c.given[c.flag(s.Flag)]; !given {
+			c.out = append(c.out, "--"+s.Flag+"="+s.Values[0])
+		}
+	}
+	c.out = append(c.out, c.args...)
 	return joinFaults("flags are", c.faults)
 }
 
@@ -194,6 +200,10 @@ func (c *commandLine) long(arg string) {
 		flag := c.flag(s.Flag)
 		if flag == nil {
 			panic("there is no flag --" + s.Flag + ", which --" + name + " stands for") // an error in the program's source
+		}
+		if s.Implied {
+			c.implied = append(c.implied, s)
+			continue
 		}
 		for _, value := range s.Values {
 			c.out = append(c.out, "--"+s.Flag+"="+value)
