@@ -41,19 +41,25 @@ type moment struct {
 // kill kills a process at a moment, and reports whether it was still running.
 func (m moment) kill(t *testing.T, c *exec.Cmd, folder string) bool {
 	t.Helper()
+	began, writes, last := time.Now(), 0, ""
+	return killWhen(t, c, func() bool {
+		if m.write == 0 {
+			return time.Since(began) >= m.after
+		}
+		if name := temporaryIn(folder); name != "" && name != last {
+			writes, last = writes+1, name
+		}
+		return writes == m.write
+	})
+}
+
+// killWhen starts a process and kills it as soon as isNow holds, and reports whether it was still running.
+func killWhen(t *testing.T, c *exec.Cmd, isNow func() bool) bool {
+	t.Helper()
 	require.NoError(t, c.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	began, writes, last := time.Now(), 0, ""
-	for {
-		if m.write > 0 {
-			if name := temporaryIn(folder); name != "" && name != last {
-				writes, last = writes+1, name
-			}
-		}
-		if m.write > 0 && writes == m.write || m.write == 0 && time.Since(began) >= m.after {
-			break
-		}
+	for !isNow() {
 		select {
 		case err := <-ended:
 			require.NoError(t, err)
@@ -141,6 +147,69 @@ func TestKilledRunEndsAsAnother(t *testing.T) {
 		require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)), "%+v", moments)
 		for file := range want {
 			require.True(t, want[file] == got[file], "%+v: %s differs\n%s", moments, file, out)
+		}
+	}
+}
+
+// A run of preferences that is killed while it computes the log-probabilities of its reference, several times, and
+// continued by the same command has the log-probabilities and ends with the files of an undisturbed run, byte for byte.
+func TestKilledReferenceEndsAsAnother(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	var pairs strings.Builder
+	for i := range 900 { // several parts, each of which is written as a whole
+		fmt.Fprintf(&pairs, `{"prompt": "case %d", "chosen": ": return %d + 1", "rejected": " := nil %d"}`+"\n", i, i, 7*i)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(files, "pairs.jsonl"), []byte(pairs.String()), 0o600))
+	run := func(folder string) *exec.Cmd {
+		c := exec.Command("finetune", "--model-base", "base.gguf", "--train-data", "pairs.jsonl", "--raw-prompts", "--valid-split", "0.3", "--run-dir", folder,
+			"--loss", "dpo", "--ctx", "32", "--batch", "2", "--adam-iter", "3", "--threads", "1", "--compute-type", "f32", "--lora-r", "4")
+		c.Dir = files
+		return c
+	}
+	references := func(folder, pattern string) (list []string) {
+		return need.Value(filepath.Glob(filepath.Join(files, folder, "cache", pattern)))(t)
+	}
+	need.Output(t, run("whole"))
+	want, total := contents(t, filepath.Join(files, "whole")), int64(0)
+	whole := references("whole", "*.logprobs")
+	require.Len(t, whole, 2, "of the data and of what is held out")
+	for _, path := range whole {
+		total += need.Value(os.Stat(path))(t).Size()
+	}
+
+	kills := 6
+	if testing.Short() {
+		kills = 2
+	}
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))
+	for try := 0; kills > 0; try++ {
+		require.Less(t, try, 100, "most runs end before they are killed")
+		name := fmt.Sprint("killed", try)
+		for range min(2, kills) {
+			at := rng.Int64N(total)
+			size := func() (n int64) {
+				for _, path := range references(name, "*.logprobs*") {
+					if info, err := os.Stat(path); err == nil { // not renamed meanwhile
+						n += info.Size()
+					}
+				}
+				return n
+			}
+			if !killWhen(t, run(name), func() bool { return size() > at }) {
+				break
+			}
+			if len(references(name, "*.pending")) > 0 { // otherwise it was done with them
+				kills--
+			}
+		}
+		out, err := run(name).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Empty(t, references(name, "*.pending"))
+		require.Equal(t, want, contents(t, filepath.Join(files, name)))
+		for _, path := range whole {
+			was, is := need.Value(os.ReadFile(path))(t), need.Value(os.ReadFile(filepath.Join(files, name, "cache", filepath.Base(path))))(t)
+			require.True(t, string(was) == string(is), "%s differs", path)
 		}
 	}
 }
