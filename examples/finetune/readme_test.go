@@ -98,5 +98,5 @@ func TestRecipes(t *testing.T) {
 		require.FileExists(t, filepath.Join(folder, "runs", name, "adapter-best.gguf"))
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"chat", "classify", "label", "prefer", "style", "tools"}, names)
+	require.Equal(t, []string{"chat", "classify", "label", "prefer", "rule", "style", "tools"}, names)
 }
