@@ -14,14 +14,14 @@ import (
 )
 
 // RunScripts runs testscript.Run. The scripts have an environment of their own, which keeps the settings of the
-// race detector, of OpenBLAS and of Vulkan, and the commands advice, again, serve and close-losses. After
+// race detector, of oneDNN, of OpenBLAS and of Vulkan, and the commands advice, again, serve and close-losses. After
 // all scripts it checks every message that the programs printed, and that every program and flag that they
 // advised was run.
 func RunScripts(t *testing.T, p testscript.Params) {
 	s := &scripts{printed: map[string]string{}, ran: map[string]bool{}, titles: map[string]bool{}}
 	prepare := p.Setup
 	p.Setup = func(e *testscript.Env) error {
-		for _, name := range []string{"GORACE", StockRun, openBLASTimeout, "GGML_VK_VISIBLE_DEVICES", "MESA_SHADER_CACHE_DIR", "VK_DRIVER_FILES"} {
+		for _, name := range []string{"GORACE", "ONEDNN_MAX_CPU_ISA", StockRun, openBLASTimeout, "GGML_VK_VISIBLE_DEVICES", "MESA_SHADER_CACHE_DIR", "VK_DRIVER_FILES"} {
 			if value, ok := os.LookupEnv(name); ok {
 				e.Setenv(name, value)
 			}
