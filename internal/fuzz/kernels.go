@@ -3,6 +3,7 @@ package fuzz
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
@@ -95,6 +96,17 @@ var kernelFunctions = map[string]any{
 
 // Kernels lists the ops of package kernels.
 func Kernels() []string { return slices.Sorted(maps.Keys(kernelFunctions)) }
+
+// Computes reports whether this processor has the instructions of an op.
+func Computes(op string) bool {
+	switch {
+	case strings.HasPrefix(op, "CausalAttentionBF16"):
+		return kernels.HasBF16Attention()
+	case kernelFunctions[op] != nil && (strings.HasSuffix(op, "Int") || strings.HasSuffix(op, "I8")):
+		return kernels.HasIntegers()
+	}
+	return true
+}
 
 // pairs groups operands into pairs; the last one may lack its partner.
 func pairs(x []*tensor) (list []kernels.Pair) {

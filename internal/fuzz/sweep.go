@@ -114,7 +114,7 @@ var notSwept = map[string]string{
 func (s *sweeper) list() []variation {
 	var list []variation
 	for _, op := range opNames {
-		if notSwept[op] == "" {
+		if notSwept[op] == "" && Computes(op) {
 			list = append(list, s.variations(op)...)
 		}
 	}
