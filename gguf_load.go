@@ -15,6 +15,8 @@ import (
 type LoadOptions struct {
 	// Filter selects the tensors; nil selects all.
 	Filter func(GGUFTensor) bool
+	// Shape returns the shape of a tensor in the context: as many rows as in the file, of the same length. nil keeps the file's shapes.
+	Shape func(GGUFTensor) []int64
 	// BufferType is the memory to load into; nil means the device's own. Tensors are memory-mapped
 	// only if it is nil.
 	BufferType *BufferType
@@ -96,10 +98,28 @@ func (l *ggufLoader) makeTensors(c *Context) error {
 		}
 		l.infos = append(l.infos, info)
 		l.places = append(l.places, place)
-		l.tensors = append(l.tensors, c.NewTensor(info.Type, info.Shape...).SetName(info.Name))
+		shape := info.Shape
+		if l.Shape != nil {
+			if shape = l.Shape(info); !sameRows(shape, info.Shape) {
+				return &FileError{Path: l.g.name, Reason: fmt.Sprintf("tensor %q is %v, which cannot be reshaped to %v: rows must be as many and as long", info.Name, info.Shape, shape)}
+			}
+		}
+		l.tensors = append(l.tensors, c.NewTensor(info.Type, shape...).SetName(info.Name))
 		l.total += info.Size
 	}
 	return c.Err()
+}
+
+// sameRows reports whether two shapes have as many rows of equal length.
+func sameRows(a, b []int64) bool {
+	rows := func(shape []int64) (n int64) {
+		n = 1
+		for _, d := range shape[min(1, len(shape)):] {
+			n *= d
+		}
+		return n
+	}
+	return len(a) > 0 && len(b) > 0 && a[0] == b[0] && rows(a) == rows(b)
 }
 
 // place returns the file range of a tensor's data.

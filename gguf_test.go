@@ -3,6 +3,7 @@ package ggml_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -178,6 +179,18 @@ func TestGGUFLoad(t *testing.T) {
 	require.False(t, optest.Finds(c.Tensor("half")))
 	none := need.Value(g.Load(c, optest.CPU(t), ggml.LoadOptions{Filter: func(ggml.GGUFTensor) bool { return false }}))(t)
 	require.NoError(t, none.Close())
+	reshaped := func(shape ...int64) ggml.LoadOptions {
+		return ggml.LoadOptions{Filter: func(info ggml.GGUFTensor) bool { return info.Name == "odd" }, Shape: func(ggml.GGUFTensor) []int64 { return shape }}
+	}
+	other := ggml.NewContext()
+	defer other.Close()
+	as := need.Value(g.Load(other, optest.CPU(t), reshaped(3, 1, 1, 1)))(t)
+	defer as.Close()
+	require.Equal(t, []int64{3}, optest.Found(other.Tensor("odd")).Shape())
+	for _, shape := range [][]int64{nil, {1, 3}, {3, 2}} {
+		_, err := g.Load(other, optest.CPU(t), reshaped(shape...))
+		require.ErrorContains(t, err, fmt.Sprintf(`tensor "odd" is [3], which cannot be reshaped to %v: rows must be as many and as long`, shape))
+	}
 	_, err := g.Load(c, nil, ggml.LoadOptions{})
 	require.ErrorContains(t, err, "there is no device")
 	addData(t, g, ggml.GGUFTensor{Name: "new", Type: ggml.F32, Shape: []int64{1}}, nil)
