@@ -31,6 +31,8 @@ type RouterOptions struct {
 	// Groups is the number of groups of experts; experts are chosen from the GroupsUsed groups
 	// whose two best scores have the largest sum. Up to 1 means no groups.
 	Groups, GroupsUsed int
+	// Chosen are the experts of each token, I32 [used, n]; nil: the ones with the best scores.
+	Chosen *ggml.Tensor
 }
 
 // RouterOperands are logits [experts, n].
@@ -57,13 +59,16 @@ var Router = &Op[RouterOperands, Routed]{func(t *Tape, o RouterOperands) Routed 
 	case GatingSqrtSoftplus:
 		scores = t.Sqrt(t.Softplus(o.Logits))
 	}
-	ids := t.Saved(func() *ggml.Tensor {
-		by := scores.T
-		if o.ByLogits {
-			by = o.Logits.T
-		}
-		return watchChoice(t.C, t.C.ArgSortTopK(o.inGroups(t.C, addBias(t.C, by, o.ChoiceBias)), o.Used))
-	})
+	ids := o.Chosen
+	if ids == nil {
+		ids = t.Saved(func() *ggml.Tensor {
+			by := scores.T
+			if o.ByLogits {
+				by = o.Logits.T
+			}
+			return watchChoice(t.C, t.C.ArgSortTopK(o.inGroups(t.C, addBias(t.C, by, o.ChoiceBias)), o.Used))
+		})
+	}
 	weights := t.Chosen(scores, ids)
 	if o.Gating == GatingSoftMaxChosen {
 		weights = t.SoftMax(weights)

@@ -144,7 +144,7 @@ func (a *Architecture) takeInventory() error {
 		Architecture: a,
 		Source: func(name string) *ggml.Tensor {
 			if w := a.byName[name]; seen[name] == nil && !w.Optional {
-				seen[name] = ctx.NewTensor(ggml.F32, w.Shape...)
+				seen[name] = ctx.NewTensor(w.Role.Type(), w.Shape...)
 			}
 			return seen[name]
 		},

@@ -193,6 +193,7 @@ type MatrixOptions struct {
 	Named    bool   // see [Weight]
 	KeepType bool   // see [Weight]
 	NoLoRA   bool   // see [Weight]
+	Stacked  bool   // see [Weight]
 	Frozen   bool   // see [Weight]
 	Rows     []Rows // nil stands for all rows under the matrix's own name
 }

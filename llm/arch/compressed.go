@@ -116,7 +116,8 @@ func (a CompressedAttention) join(p Place, t *nn.Tape, y *nn.Value) *nn.Value {
 	y = p.Kept(t, y)
 	groups, each := int64(a.Groups), int64(a.Heads/a.Groups*a.HeadSize)
 	all := Router{Experts: a.Groups, Used: a.Groups}
-	narrow := t.LinearID(t.Heads(t.Contiguous(y), groups), t.EachMatrix(groups, y.T.Dim(1)), all.matrix(p, "attn_output_a", each, int64(a.OutRank), latentMatrix))
+	narrowing := all.matrix(p, "attn_output_a", each, int64(a.OutRank), MatrixOptions{NoScale: true, NoLoRA: true, Stacked: true})
+	narrow := t.LinearID(t.Heads(t.Contiguous(y), groups), t.EachMatrix(groups, y.T.Dim(1)), narrowing)
 	return t.Linear(t.Flat(narrow), p.Matrix("attn_output_b", groups*int64(a.OutRank), int64(p.config.Embd), MatrixOptions{NoScale: true, Residual: true}))[0]
 }
 

@@ -133,7 +133,7 @@ type Config struct {
 	OutGroups, OutRank int
 	Ratios             []int
 	CompressedFreqBase float32 // of RoPE in layers with compressed keys
-	HashLayers         int     // first layers, whose experts a table chooses by the token
+	HashLayers         int     // first layers, in which a table has the experts of each token
 
 	// See [Temperature].
 	AttnTempScale  float32

@@ -40,20 +40,13 @@ var deepseek4Keys = []key{
 		},
 		write: func(c *Config) any { return numbers(c.Ratios) },
 	},
-	{
-		name: "hash_layer_count",
-		read: func(m *metadata, name string, c *Config) {
-			if c.HashLayers = m.size(name, 0, false); c.HashLayers > 0 {
-				m.fault("%s.%s is %d: experts that a table chooses are unsupported", m.arch, name, c.HashLayers)
-			}
-		},
-		write: func(c *Config) any { return uint32(c.HashLayers) },
-	},
+	size("hash_layer_count", func(c *Config) *int { return &c.HashLayers }),
 	clampKeys[0], clampKeys[1], sameClamps,
 }
 
 // deepseek4Layer has attention to a window and to compressed keys, and experts, between several residual streams. If a
-// compressed key stands for few tokens, it overlaps with the key before, and an indexer chooses among the keys.
+// compressed key stands for few tokens, it overlaps with the key before, and an indexer chooses among the keys. In the first
+// layers a table has the experts of each token.
 func deepseek4Layer(c *Config, i int, attention, network Residual) Layer {
 	const chosenRatio = 4
 	a := CompressedAttention{Attention: attention.Part.(Attention), QRank: c.QRank, Groups: c.OutGroups, OutRank: c.OutRank}
@@ -73,6 +66,10 @@ func deepseek4Layer(c *Config, i int, attention, network Residual) Layer {
 		}
 	}
 	attention.Part = a
+	if e := network.Part.(Experts); i < c.HashLayers {
+		e.Router.ByToken, e.Router.ChoiceBias = true, Never
+		network.Part = e
+	}
 	return hyperConnected(limitedLayer(c, i, attention, network), c.Streams, sinkhornStreams(c))
 }
 

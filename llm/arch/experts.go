@@ -2,6 +2,8 @@ package arch
 
 import (
 	"cmp"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -40,7 +42,9 @@ type Router struct {
 	Module        string
 	// Plain: stock llama.cpp adapts the experts alone, so that they need not be named.
 	Plain bool
-	Kind  Kind // kind of the matrix and of the choice's bias; "": as in feed-forward networks
+	// ByToken: a table has the experts of each token, and the scores only weigh them.
+	ByToken bool
+	Kind    Kind // kind of the matrix and of the choice's bias; "": as in feed-forward networks
 }
 
 // A Gating turns a router's logits into weights. The numbers are the ones in files.
@@ -117,9 +121,41 @@ func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 func (r Router) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
 	routed := nn.Router.Build(t, nn.RouterOperands{Logits: logits, RouterOptions: nn.RouterOptions{
 		Used: r.Used, Gating: r.Gating, ChoiceBias: r.choiceBias(p), ByLogits: r.ByLogits,
-		Normalized: r.Normalized, Scale: r.Scale, Groups: r.Groups, GroupsUsed: r.GroupsUsed,
+		Normalized: r.Normalized, Scale: r.Scale, Groups: r.Groups, GroupsUsed: r.GroupsUsed, Chosen: r.chosenByToken(p, t, logits.T.Dim(1)),
 	}})
 	return routed.IDs, routed.Weights
+}
+
+// chosenByToken returns the experts that the table has for n tokens, I32 [used, n]; nil if scores choose them. The table is looked
+// up with the inputs, because devices cannot check indices that a graph computes.
+func (r Router) chosenByToken(p Place, t *nn.Tape, n int64) *ggml.Tensor {
+	if !r.ByToken {
+		return nil
+	}
+	table := p.Weight(Weight{Kind: "ffn_gate_tid2eid", Shape: []int64{int64(r.Used), int64(p.config.Vocab)}, Role: ExpertTable, Init: r.drawTable})
+	var rows []int32
+	all := nn.Declare(t.Inputs, fmt.Sprintf("experts of tokens in block %d", p.block), ggml.I32, []int64{int64(r.Used), p.NumTokens}, func(f *nn.Feed, ids []int32) {
+		if rows == nil {
+			rows, _ = ggml.Read[int32](table)
+		}
+		for i, token := range f.Tokens {
+			if at := int(token) * r.Used; at+r.Used <= len(rows) {
+				copy(ids[i*r.Used:], rows[at:][:r.Used])
+			} else { // the table's device has failed, and the computation reports the index
+				ids[i*r.Used] = -1
+			}
+		}
+	})
+	return t.Last(nn.Input(all), n).T // the last layer may compute only the last tokens
+}
+
+// drawTable chooses different experts for each token.
+func (r Router) drawTable(rng *rand.Rand, values []float32) {
+	for row := range slices.Chunk(values, r.Used) {
+		for i, expert := range rng.Perm(r.Experts)[:len(row)] {
+			row[i] = float32(expert)
+		}
+	}
 }
 
 // choiceBias returns the bias for the choice, or nil.
@@ -156,7 +192,7 @@ func (e Experts) matrix(p Place, kind Kind, in, out int64, residual bool) nn.Mat
 // matrix declares the matrices [in, out, experts] that it chooses from.
 func (r Router) matrix(p Place, kind Kind, in, out int64, o MatrixOptions) nn.Matrix {
 	experts := int64(r.Experts)
-	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA && !r.Plain, NoLoRA: o.NoLoRA, Used: r.Used}
+	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA && !r.Plain, NoLoRA: o.NoLoRA, Stacked: o.Stacked, Used: r.Used}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
 	p.Weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + string(kind) + ".input_scale"})

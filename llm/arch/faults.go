@@ -246,6 +246,7 @@ func (c *configCheck) lists() {
 		c.require(list.length == none || list.length == c.Layers, "%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers)
 	}
 	const most = 1 << 16
+	c.require(c.HashLayers >= 0 && c.HashLayers <= c.Layers, "%s is %d, but there are %d layers", c.key("hash_layer_count"), c.HashLayers, c.Layers)
 	c.require(c.Ratios == nil || len(c.Ratios) >= c.Layers, "%s has %d values for %d layers", c.key("attention.compress_ratios"), len(c.Ratios), c.Layers)
 	for _, ratio := range c.Ratios {
 		c.require(ratio == 0 || ratio > 1 && ratio <= most, "%s: keys of %d tokens are unsupported", c.key("attention.compress_ratios"), ratio)

@@ -27,6 +27,7 @@ const (
 	Kernel                     // the kernel of a convolution of each channel [taps, channels]
 	Sink                       // attention sinks: scores without a key, in the sum of a softmax alone
 	Decay                      // factors of the logarithms of decays [heads], [1, heads] or [states, heads]
+	ExpertTable                // the experts of each token [used, vocab]
 	Skip                       // factors of the input that bypasses a recurrence [heads] or [1, heads]
 	Factors                    // elementwise factors [n, …], or matrices of RWKV's mixtures [n_in, n_out, mixtures]
 	Unused                     // a tensor of the file that the text model does not compute with
@@ -41,7 +42,15 @@ func (r Role) CanHave(t ggml.Type) bool {
 	case Linear, Embedding, ExpertMatrices, Position:
 		return t.CanDequantize()
 	}
-	return t == ggml.F32
+	return t == r.Type()
+}
+
+// Type returns the type of weights of the role in a new model.
+func (r Role) Type() ggml.Type {
+	if r == ExpertTable {
+		return ggml.I32
+	}
+	return ggml.F32
 }
 
 // A Kind is a kind of weights, see [layout.Kind].
@@ -71,6 +80,7 @@ type Weight struct {
 	KeepType bool // it is not converted where matrices are
 	NoLoRA   bool // it is not adapted: stock llama.cpp would ignore it
 	AnyType  bool // files may have it in any type, whatever its role
+	Stacked  bool // files may have the matrices of experts as one, one below the other: [n_in, n_out·experts]
 	Frozen   bool // it makes a choice alone, to which no gradient flows
 	Used     int  // of matrices of experts, how many a token is computed with
 	// Init makes the values of a new model; nil stands for ones in norms, and a normal distribution elsewhere.
@@ -94,7 +104,7 @@ func (w *Weight) CanHave(t ggml.Type) bool {
 // what makes a choice.
 func (w *Weight) IsTrainable() bool {
 	switch w.Role {
-	case RoPEFreqs, Scale, OutScale, ChoiceBias, Unused:
+	case RoPEFreqs, Scale, OutScale, ChoiceBias, ExpertTable, Unused:
 		return false
 	}
 	return !w.Frozen

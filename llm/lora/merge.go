@@ -289,7 +289,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 	var list []output
 	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) (err error) {
 		typ := o.typeOf(merged, name, from)
-		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: from.Shape()}
+		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: m.FileShape(from)}
 		if typ.IsValid() {
 			info.Size = typ.RowSize(from.NumElements())
 		}

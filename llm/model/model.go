@@ -100,10 +100,13 @@ func (m *Model) load(o LoadOptions) error {
 	}
 	m.memory = layout.NewMemory(o.Layout)
 	m.memory.Resident = m.resident(o)
-	if err := m.memory.Load(g, m.ctx, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress}, m.place); err != nil {
+	if err := m.memory.Load(g, m.ctx, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress, Shape: m.shape}, m.place); err != nil {
 		return err
 	}
 	m.index()
+	if err := m.checkTables(); err != nil {
+		return fmt.Errorf("%s: %w", g.Name(), err)
+	}
 	m.list = m.list[:0] // index lists the tensors by device
 	for t := range g.Tensors() {
 		m.list = append(m.list, m.weights[t.Name])
@@ -128,6 +131,47 @@ func (m *Model) place(name string) (layer int, kind layout.Kind) {
 	return w.Layer, w.Kind
 }
 
+// shape returns the shape of a tensor of the file in the model.
+func (m *Model) shape(t ggml.GGUFTensor) []int64 {
+	if w := m.arch.Weight(t.Name); w.Stacked {
+		return w.Shape
+	}
+	return t.Shape
+}
+
+// FileShape returns the shape of a tensor of the model in files, which may have the matrices of experts as one.
+func (m *Model) FileShape(t *ggml.Tensor) []int64 {
+	if m != nil && m.gguf != nil {
+		if info, ok := m.gguf.Tensor(m.names[t]); ok {
+			return info.Shape
+		}
+	}
+	return t.Shape()
+}
+
+// checkTables validates the tables of experts: each token needs different experts that exist.
+func (m *Model) checkTables() error {
+	for _, w := range m.arch.Weights() {
+		if w.Role != arch.ExpertTable {
+			continue
+		}
+		used, experts := int(w.Shape[0]), int32(m.Config().Experts)
+		table, err := ggml.Read[int32](m.weights[w.Name])
+		if err != nil {
+			return err
+		}
+		for i, expert := range table {
+			switch earlier := table[i-i%used : i]; {
+			case expert < 0 || expert >= experts:
+				return fmt.Errorf("%w: %s names expert %d for token %d, but there are %d", arch.ErrUnsupported, w.Name, expert, i/used, experts)
+			case slices.Contains(earlier, expert):
+				return fmt.Errorf("%w: %s names expert %d twice for token %d", arch.ErrUnsupported, w.Name, expert, i/used)
+			}
+		}
+	}
+	return nil
+}
+
 // checkTensors reports tensors that are missing, have a wrong shape or type, or that no graph uses: the model
 // without them would compute another function.
 func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
@@ -140,7 +184,7 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 		case !ok && want.Optional:
 		case !ok:
 			faults = append(faults, want.Name+" is missing")
-		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)) && !isFlat(want, got):
+		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)) && !isFlat(want, got) && !isStacked(want, got):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
 		case !want.CanHave(got.Type):
 			faults = append(faults, fmt.Sprintf("%s has the type %v, which this kind of weight cannot have", want.Name, got.Type))
@@ -170,6 +214,12 @@ func isFlat(want *arch.Weight, got ggml.GGUFTensor) bool {
 	return want.Role == arch.Norm && len(want.Shape) == 1 && n == want.NumElements() && got.Shape[0] > 1
 }
 
+// isStacked reports whether the file has the matrices of experts as one, one below the other.
+func isStacked(want *arch.Weight, got ggml.GGUFTensor) bool {
+	s := want.Shape
+	return want.Stacked && slices.Equal(trimmed(got.Shape), []int64{s[0], s[1] * s[2]})
+}
+
 func trimmed(shape []int64) []int64 {
 	for len(shape) > 1 && shape[len(shape)-1] == 1 {
 		shape = shape[:len(shape)-1]
@@ -177,8 +227,8 @@ func trimmed(shape []int64) []int64 {
 	return shape
 }
 
-// New makes a model with random F32 weights, initialised as in GPT-2: normal with a standard deviation of 0.02,
-// divided by √(2·layers) for matrices that add to the residual stream, and 1 for the norms.
+// New makes a model with random weights, initialised as in GPT-2: normal with a standard deviation of 0.02, divided by √(2·layers)
+// for matrices that add to the residual stream, and 1 for the norms. All are F32, except tables of experts.
 func New(c arch.Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -209,7 +259,7 @@ func NewIn(l layout.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed u
 		}
 	}()
 	for _, w := range a.Weights() {
-		m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name))
+		m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(w.Role.Type(), w.Shape...).SetName(w.Name))
 	}
 	m.index()
 	if err := m.memory.Allocate(); err != nil {
@@ -235,11 +285,23 @@ func (m *Model) randomise(seed uint64) error {
 			initial = m.usual(declared)
 		}
 		initial(rng, values)
-		if err := ggml.Write(w, values); err != nil {
+		if err := write(w, values); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// write sets the values of a weight, which are whole if its type is I32.
+func write(w *ggml.Tensor, values []float32) error {
+	if w.Type() != ggml.I32 {
+		return ggml.Write(w, values)
+	}
+	whole := make([]int32, len(values))
+	for i, x := range values {
+		whole[i] = int32(x)
+	}
+	return ggml.Write(w, whole)
 }
 
 // usual returns the initialisation of a weight that declares none.

@@ -34,7 +34,7 @@ func (m *Model) Save(path string, o SaveOptions) error {
 		return err
 	}
 	for t := range m.Weights() {
-		if err := addTensor(g, m.names[t], t, o); err != nil {
+		if err := addTensor(g, ggml.GGUFTensor{Name: m.names[t], Type: t.Type(), Shape: m.FileShape(t)}, t, o); err != nil {
 			return err
 		}
 	}
@@ -66,8 +66,9 @@ func (m *Model) WriteKeys(g *ggml.GGUF) error {
 	return nil
 }
 
-func addTensor(g *ggml.GGUF, name string, t *ggml.Tensor, o SaveOptions) error {
-	typ := t.Type()
+// addTensor adds a tensor with its name and shape in the file.
+func addTensor(g *ggml.GGUF, info ggml.GGUFTensor, t *ggml.Tensor, o SaveOptions) error {
+	name, typ := info.Name, info.Type
 	var change func([]float32) error
 	if o.Type != nil {
 		typ = o.Type(name, typ)
@@ -76,14 +77,13 @@ func addTensor(g *ggml.GGUF, name string, t *ggml.Tensor, o SaveOptions) error {
 		change = o.Change(name)
 	}
 	if typ == t.Type() && change == nil {
-		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: t.Shape()}
 		return g.AddTensorFrom(info, func(w io.Writer) error { return copyFinite(w, t) })
 	}
 	if !typ.CanQuantize() {
 		return fmt.Errorf("tensor %s: type %v cannot be written", name, typ)
 	}
 	size := typ.RowSize(t.Dim(0)) * t.NumRows()
-	info := ggml.GGUFTensor{Name: name, Type: typ, Shape: t.Shape(), Size: size}
+	info.Type, info.Size = typ, size
 	return g.AddTensorFrom(info, func(w io.Writer) error {
 		values, err := t.Float32s()
 		if err != nil {

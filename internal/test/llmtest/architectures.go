@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -207,6 +208,9 @@ func (a *tinyArch) chooseAll() {
 	if _, ok := a.keys[topKeys]; ok {
 		a.keys[topKeys] = uint32(1 << 17)
 	}
+	if tables, _ := a.keys["hash_layer_count"].(uint32); int(tables) == cmp.Or(a.layers, 2) {
+		return // tables choose in all layers
+	}
 	for key := range a.keys {
 		if n, ok := a.keys[strings.Replace(key, "used_count", "count", 1)]; ok {
 			a.keys[key] = n
@@ -383,6 +387,10 @@ func (a tinyArch) addPresent(t testing.TB, g *ggml.GGUF) {
 func (a tinyArch) values(rng *rand.Rand, w *arch.Weight) refmath.Tensor {
 	var values refmath.Tensor
 	switch {
+	case w.Role == arch.ExpertTable:
+		experts := make([]float32, w.NumElements())
+		w.Init(rng, experts)
+		values = refmath.From(experts, w.Shape...)
 	case w.Role == arch.Bias:
 		values = refmath.Normal(rng, 0.5, w.Shape...)
 	case w.Role == arch.Decay:
@@ -400,15 +408,25 @@ func (a tinyArch) values(rng *rand.Rand, w *arch.Weight) refmath.Tensor {
 
 var inLayer = regexp.MustCompile(`^(enc\.)?blk\.\d+\.`)
 
-// addWeight adds a matrix of a type, or a vector in F32.
+// addWeight adds a matrix of a type, a vector in F32, or a table of experts.
 func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 	t.Helper()
 	ne, shape := w.values.Ne, w.Shape
+	if w.Stacked {
+		shape = []int64{ne[0], ne[1] * ne[2]}
+	}
 	if len(shape) == 1 || !w.Role.CanHave(typ) || ne[0]%typ.BlockSize() != 0 {
 		typ = ggml.F32
 	}
 	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2]*ne[3])
-	require.NoError(t, ggml.Quantize(raw, typ, w.values.Float32(), ggml.QuantizeOptions{RowLen: int(ne[0])}))
+	if w.Role == arch.ExpertTable {
+		typ = ggml.I32
+		for i, expert := range w.values.Data {
+			binary.NativeEndian.PutUint32(raw[4*i:], uint32(expert))
+		}
+	} else {
+		require.NoError(t, ggml.Quantize(raw, typ, w.values.Float32(), ggml.QuantizeOptions{RowLen: int(ne[0])}))
+	}
 	info := ggml.GGUFTensor{Name: w.Name, Type: typ, Shape: shape, Size: int64(len(raw))}
 	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error {
 		_, err := w.Write(raw)

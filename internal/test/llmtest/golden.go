@@ -55,7 +55,7 @@ func converted(t testing.TB, m *model.Model, typ ggml.Type) *model.Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), typ.String()+".gguf")
 	require.NoError(t, m.Save(path, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
-		if m.Weight(name).NumDims() < 2 {
+		if m.Weight(name).NumDims() < 2 || !old.IsNumeric() {
 			return old
 		}
 		return typ

@@ -19,6 +19,11 @@ var tinyBeyond = map[string]tinyArch{
 	"bitnet": {
 		tied: true, optional: scales("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"),
 	},
+	"deepseek4-tables": { // as the published models, whose first layers have tables of experts
+		arch: "deepseek4", like: "deepseek4",
+		keys:   with(compressed, map[string]any{"attention.compress_ratios": []uint32{0, 128, 4}, "swiglu_clamp_exp": []float32{0, 0, 0}, "hash_layer_count": uint32(3)}),
+		layers: 3, headSize: 32, kvHeads: 1,
+	},
 	"plm": {
 		like: "minicpm3",
 		keys: map[string]any{

@@ -96,13 +96,13 @@ var tinyMixtures = map[string]tinyArch{
 	},
 	"deepseek4": {
 		keys: with(compressed, map[string]any{
-			"attention.compress_ratios": []uint32{0, 4, 4}, "swiglu_clamp_exp": []float32{0, 0, 0.5}, topKeys: uint32(3),
+			"attention.compress_ratios": []uint32{0, 4, 4}, "swiglu_clamp_exp": []float32{0, 0, 0.5}, topKeys: uint32(3), "hash_layer_count": uint32(1),
 			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
 		}),
-		layers: 3, headSize: 32, kvHeads: 1,
+		layers: 3, headSize: 32, kvHeads: 1, seed: 1,
 	},
 	"deepseek4-thirds": { // stock llama.cpp compresses 4 or 128 tokens
-		arch: "deepseek4", keys: with(compressed, map[string]any{"attention.compress_ratios": []uint32{3, 4}, "swiglu_clamp_exp": []float32{0, 0}, topKeys: uint32(64)}),
+		arch: "deepseek4", keys: with(compressed, map[string]any{"attention.compress_ratios": []uint32{3, 4}, "swiglu_clamp_exp": []float32{0, 0}, topKeys: uint32(64), "hash_layer_count": uint32(2)}),
 		headSize: 32, kvHeads: 1, noStock: true, seed: 2,
 	},
 	"dots3note": {
