@@ -150,7 +150,8 @@ func beyondWindows(t *testing.T, m *model.Model, path string) {
 	require.LessOrEqual(t, n, bound)
 }
 
-// fewKeys are numbers of keys that indexers choose of 96, or of the compressed keys of as many tokens; nil without indexers.
+// fewKeys are numbers of keys that indexers choose of 96, or of the compressed keys or blocks of as many tokens; nil without
+// indexers.
 func fewKeys(a *arch.Architecture) []uint32 {
 	for _, l := range a.Layers() {
 		part := l[0].Part
@@ -158,6 +159,13 @@ func fewKeys(a *arch.Architecture) []uint32 {
 			part = h.Part
 		}
 		switch p := part.(type) {
+		case arch.Attention:
+			switch {
+			case p.Blocks.EachKVHead && a.Config().DenseLayers == 0: // with dense layers stock sees all keys, see scripts/interop/logits.c
+				return []uint32{2, 9}
+			case p.Blocks.Keys > 0 && !p.Blocks.EachKVHead:
+				return []uint32{8, 40}
+			}
 		case arch.LatentAttention:
 			if p.Indexer.Keys > 0 {
 				return []uint32{8, 40}
@@ -186,11 +194,12 @@ func chosenKeys(t *testing.T, path string, tokens []int32, few []uint32) {
 		require.NoError(t, err)
 		defer m.Close()
 		want := stockLogits(t, few, tokens)
-		require.Greater(t, nmse(stockLogits(t, path, tokens), want), 1e-6, "the choice matters")
+		effect := nmse(stockLogits(t, path, tokens), want)
+		require.Greater(t, effect, 1e-6, "the choice matters")
 		for way, got := range ways(t, m, tokens, nil) {
 			n := nmse(got, want)
-			t.Logf("%d chosen keys, F32 %s: NMSE %.2g", keys, way, n)
-			require.LessOrEqual(t, n, bound, "%d chosen keys, F32 %s", keys, way)
+			t.Logf("%d chosen keys, F32 %s: NMSE %.2g, of all keys %.2g", keys, way, n, effect)
+			require.LessOrEqual(t, n, min(bound, effect/100), "%d chosen keys, F32 %s", keys, way)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // beyondRandom are models that stock llama.cpp computes, but that are not among its random ones.
-var beyondRandom = []string{"apertus", "arwkv7", "bitnet", "deepseek4-tables", "gemma3n", "gemma4", "gemma4-moe", "plm", "rwkv6", "rwkv6qwen2", "rwkv7", "step35"}
+var beyondRandom = []string{"apertus", "arwkv7", "bitnet", "deepseek4-tables", "gemma3n", "gemma4", "gemma4-moe", "minimax-m3-blocks", "plm", "rwkv6", "rwkv6qwen2", "rwkv7", "step35"}
 
 // TestInteropBeyondRandom compares the logits of these models with stock's.
 func TestInteropBeyondRandom(t *testing.T) {

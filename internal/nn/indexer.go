@@ -12,8 +12,8 @@ type Indexer struct {
 	K       *Value // [size, 1, n], or of pools
 	Weights *Value // [heads, n]
 	Keys    int    // that each query chooses
-	// Pooling says that K are of pools, which are chosen whole. Tokens after the last pool that a query sees are chosen too. The
-	// zero value is no pools.
+	// Pooling says that K are of pools, which are chosen whole, beside the tokens that a query always sees. The zero value is no
+	// pools. Without Weights, Q has one head, K has all keys of each pool, and the score of a pool is its largest Q·K.
 	Pooling Pooling
 }
 
@@ -25,7 +25,7 @@ type Chosen struct {
 }
 
 // IndexOperands are queries Q [size, heads, n, batch], keys K [size, 1, keys, batch] and Weights [heads, n, 1, batch]. Mask
-// [keys, n, 1, batch], F16 or F32, is added to the scores.
+// [keys, n, 1, batch], F16 or F32, is added to the scores. Without Weights, K has several keys for each of the mask's.
 type IndexOperands struct{ Q, K, Weights, Mask *ggml.Tensor }
 
 // IndexScores are the scores of an [Indexer], [keys, n, 1, batch], without gradients.
@@ -63,6 +63,26 @@ func plainIndexScores(t *Tape, o IndexOperands) *ggml.Tensor {
 		scores = c.Add(c.Cont(c.Permute(sums, [4]int{2, 1, 0, 3})), scores)
 	}
 	return scores
+}
+
+// largestProducts are the scores without Weights: the largest product of each query with the keys of each pool, plus the mask.
+func largestProducts(c *ggml.Context, o IndexOperands) *ggml.Tensor {
+	pools, n, batch := o.Mask.Dim(0), o.Q.Dim(2), o.Q.Dim(3)
+	products := c.MulMat(c.Permute(o.K, [4]int{0, 2, 1, 3}), c.Cont(c.Permute(o.Q, [4]int{0, 2, 1, 3}))).SetAccPrecision(ggml.PrecisionF32) // [keys, n, 1, batch]
+	all := pools * n * batch
+	members := c.Reshape(products, products.NumElements()/max(1, all), all)
+	largest := c.GetRows(c.Reshape(members, 1, members.Dim(0), all), c.Reshape(c.ArgMax(members), 1, all))
+	return c.Add(c.Reshape(largest, pools, n, 1, batch), c.Cast(o.Mask, ggml.F32))
+}
+
+// onesOf identifies a matrix of ones.
+type onesOf struct{ m, n int64 }
+
+// Ones is a matrix of ones [m, n], such as the weights of an indexer whose heads count alike.
+func (t *Tape) Ones(m, n int64) *ggml.Tensor {
+	return t.constant(onesOf{m, n}, func() *ggml.Tensor {
+		return t.C.Repeat(t.C.ScaleBias(t.C.Arange(0, 1, 1), 0, 1), m, n)
+	})
 }
 
 // chosenBlock is the number of queries whose keys are chosen at a time, since the scores of all would take memory that is
@@ -128,39 +148,53 @@ func (x Indexer) operands(c *ggml.Context, a AttentionOperands, from, to int64, 
 	tokens := func(x *ggml.Tensor, from, to int64) *ggml.Tensor { // of x [size, heads, n, batch]
 		return c.View(x, []int64{x.Dim(0), x.Dim(1), to - from, x.Dim(3)}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, from*x.Stride(2))
 	}
+	o := IndexOperands{Q: tokens(a.Q, from, to), Mask: mask}
+	if x.Weights == nil {
+		o.K = tokens(a.K, 0, mask.Dim(0)*int64(x.Pooling.Every))
+		return o
+	}
 	w := x.Weights.T
 	ofRow := a.Q.Dim(2) * w.Stride(1)
-	weights := c.View(w, []int64{w.Dim(0), to - from, 1, a.Q.Dim(3)}, []int64{w.Stride(1), ofRow, ofRow}, from*w.Stride(1))
-	return IndexOperands{Q: tokens(a.Q, from, to), K: tokens(a.K, 0, mask.Dim(0)), Weights: weights, Mask: mask}
+	o.K, o.Weights = tokens(a.K, 0, mask.Dim(0)), c.View(w, []int64{w.Dim(0), to - from, 1, a.Q.Dim(3)}, []int64{w.Stride(1), ofRow, ofRow}, from*w.Stride(1))
+	return o
 }
 
 // bestKeys returns the k keys of the largest scores, I32 [k, n·batch].
 func (t *Tape) bestKeys(o IndexOperands, k int) *ggml.Tensor {
-	best := t.C.TopK(IndexScores.Build(t, o), k)
+	var scores *ggml.Tensor
+	if o.Weights == nil {
+		scores = largestProducts(t.C, o)
+	} else {
+		scores = IndexScores.Build(t, o)
+	}
+	best := t.C.TopK(scores, k)
 	return t.C.Reshape(best, best.Dim(0), best.Dim(1)*best.Dim(3))
 }
 
-// CachedKeys are cached keys of an indexer [size, 1, keys, slots], and their mask of the queries of a pass, F16 [keys, n, 1, slots].
+// CachedKeys are cached keys of an indexer [size, 1, keys, slots], and the mask of the queries of a pass, F16 [keys or pools, n, 1,
+// slots].
 type CachedKeys struct {
 	Keys, Mask *ggml.Tensor
-	// Of pools: the pool of each key of attention, I32 [attended, slots], and the first key of each query after all pools that it
-	// sees, F32 [n, slots].
+	// Of pools: the pool of each key of attention, I32 [attended, slots], and the first key that each query always sees, F32 [n,
+	// slots].
 	PoolOfKey, Tail *ggml.Tensor
 }
 
 // ChooseCached returns the keys that the queries of a pass choose, n of each slot.
 func (t *Tape) ChooseCached(x Indexer, k CachedKeys) *Chosen {
 	c, q, slots, most := t.C, x.Q.T, k.Keys.Dim(3), x.Keys/max(1, x.Pooling.Every)
-	if k.Keys.Dim(2) <= int64(most) {
+	if k.Mask.Dim(0) <= int64(most) {
 		return nil
 	}
 	n := q.Dim(2) / max(1, slots)
-	ids := t.bestKeys(IndexOperands{
-		Q: c.Reshape(q, q.Dim(0), q.Dim(1), n, slots), K: k.Keys, Weights: c.Reshape(x.Weights.T, x.Weights.T.Dim(0), n, 1, slots), Mask: k.Mask,
-	}, most)
+	o := IndexOperands{Q: c.Reshape(q, q.Dim(0), q.Dim(1), n, slots), K: k.Keys, Mask: k.Mask}
+	if x.Weights != nil {
+		o.Weights = c.Reshape(x.Weights.T, x.Weights.T.Dim(0), n, 1, slots)
+	}
+	ids := t.bestKeys(o, most)
 	chosen := &Chosen{block: n, ids: []*ggml.Tensor{ids}}
 	if k.PoolOfKey != nil {
-		chosen.pools = &chosenPools{k.Keys.Dim(2), k.PoolOfKey, func(ggml.Type) *ggml.Tensor { return k.Tail }}
+		chosen.pools = &chosenPools{k.Mask.Dim(0), k.PoolOfKey, func(ggml.Type) *ggml.Tensor { return k.Tail }}
 	}
 	return chosen
 }
@@ -198,8 +232,8 @@ func showKeys(c *ggml.Context, mask, keys *ggml.Tensor, value float32) *ggml.Ten
 	return c.Reshape(c.SetRows(c.Fill(rows, value), c.GetRows(rows, keys), keys), mask.Shape()...)
 }
 
-// chosenPools returns the keys that queries see: the keys of the pools that each query chose, and the keys after all pools. If
-// fewer pools are visible than are chosen, the mask hides the keys of the invisible pools.
+// chosenPools returns the keys that queries see: the keys of the pools that each query chose, and the keys that it always sees. If
+// a query has fewer pools to choose from, the other chosen ones lie after it, or it always sees them.
 type chosenPools struct {
 	count int64        // of pools
 	ofKey *ggml.Tensor // I32 [keys, batch]: the pool of each key; any, of a key that is in none

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
 
 // Add returns x + y.
 func (t *Tape) Add(x, y *Value) *Value {
@@ -87,6 +91,16 @@ func (t *Tape) Heads(x *Value, heads int64) *Value {
 // Flat is the inverse of Heads, of a contiguous x.
 func (t *Tape) Flat(x *Value) *Value {
 	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0)*x.T.Dim(1), x.T.Dim(2)))
+}
+
+// HeadGroups divides x [size, heads, n] into groups of adjacent heads, each [size, heads/groups, n].
+func (t *Tape) HeadGroups(x *Value, groups int64) []*Value {
+	size, each := x.T.Dim(0), x.T.Dim(1)/groups
+	var list []*Value
+	for _, part := range t.Split(t.Flat(t.Contiguous(x)), slices.Repeat([]int64{size * each}, int(groups))...) {
+		list = append(list, t.Heads(t.Contiguous(part), each))
+	}
+	return list
 }
 
 // Sequences divides the tokens of x [size, heads, n·batch], which need not be

@@ -11,6 +11,16 @@ import (
 type Pooling struct {
 	Every    int
 	Overlaps bool // a pool also has the tokens of the one before it
+	// Local is the number of pools that a query always sees: the last ones up to its own, complete or not. 0: its own if incomplete.
+	Local int
+}
+
+// Before returns how many pools come before those that a query at a position always sees.
+func (p Pooling) Before(position int) int {
+	if p.Local == 0 {
+		return (position + 1) / p.Every
+	}
+	return max(0, position/p.Every+1-p.Local)
 }
 
 // Parts is the number of adjacent pools whose tokens a pool has.
@@ -23,22 +33,36 @@ func (p Pooling) Parts() int {
 
 // PoolMembers are the tokens of pools. Positions before a sequence's first token have scores so low that they weigh nothing.
 type PoolMembers struct {
-	Values, Scores *Value        // [size, members, pools]
-	Positions      PositionInput // of the first token of each pool
+	Values, Scores              *Value        // [size, members, pools]; without scores, members weigh alike
+	Positions, SectionPositions PositionInput // of the first token of each pool, see [Tape.SectionPositions]
 }
 
 // AbsentScore is the score of an absent member.
 const AbsentScore = -masked
 
-// GatherPools returns the members of the pools of whole sequences, from values and scores [size·parts, n·rows] of each token; nil
-// if sequences are shorter than a pool. In each row as many pools as fit follow each other; where samples leave fewer, the
-// last ones repeat a token.
+// GatherPools returns the members of the pools of whole sequences, from values and scores [size·parts, n·rows] of each token, or
+// from values alone; nil if sequences are shorter than a pool. In each row as many pools as fit follow each other; where samples
+// leave fewer, the last ones repeat a token.
 func (t *Tape) GatherPools(values, scores *Value, p Pooling, rows int64) *PoolMembers {
 	l := newPoolLayout(p, values.T.Dim(1)/rows, rows, false) // members are alike
 	if l.pools == 0 {
 		return nil
 	}
-	return &PoolMembers{l.members(t, values), l.hideAbsent(t, l.members(t, scores)), l.positions(t)}
+	m := &PoolMembers{Values: l.members(t, values), Positions: l.positions(t, "positions", 1, 1), SectionPositions: l.positions(t, "positions of sections", 4, 3)}
+	if scores != nil {
+		m.Scores = l.hideAbsent(t, l.members(t, scores))
+	}
+	return m
+}
+
+// KeysOfPools gathers the keys of the pools of whole sequences, of k [size, 1, n·rows] → [size, 1, every·pools·rows]; nil if
+// sequences are shorter than a pool.
+func (t *Tape) KeysOfPools(k *Value, p Pooling, rows int64) *Value {
+	m := t.GatherPools(t.Flat(k), nil, p, rows)
+	if m == nil {
+		return nil
+	}
+	return t.Unflatten(t.Flatten(m.Values), 1)
 }
 
 // A poolLayout says where pools lie in rows of n tokens.
@@ -142,15 +166,20 @@ func (l poolLayout) hideAbsent(t *Tape, scores *Value) *Value {
 	return t.Op(t.C.Add(scores.T, absent), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{dy} }, scores)
 }
 
-// positions is the input of the positions of the pools' first tokens.
-func (l poolLayout) positions(t *Tape) PositionInput {
+// positions is the input of the positions of the pools' first tokens, in sections, of which the axes hold the positions and others 0.
+func (l poolLayout) positions(t *Tape, name string, sections int64, axes int) PositionInput {
 	return func(negated bool) *ggml.Tensor {
-		name, sign := l.name("positions"), int32(1)
+		name, sign := l.name(name), int32(1)
 		if negated {
 			name, sign = "negated "+name, -1
 		}
-		return Declare(t.Inputs, name, ggml.I32, []int64{l.pools * l.rows}, func(f *Feed, x []int32) {
-			l.each(f, func(pool, last int) { x[pool] = sign * (f.Positions[last] + 1 - int32(l.Every)) })
+		all := l.pools * l.rows
+		return Declare(t.Inputs, name, ggml.I32, []int64{sections * all}, func(f *Feed, x []int32) {
+			l.each(f, func(pool, last int) {
+				for axis := range axes {
+					x[axis*int(all)+pool] = sign * (f.Positions[last] + 1 - int32(l.Every))
+				}
+			})
 		})
 	}
 }
@@ -171,15 +200,16 @@ func (l poolLayout) bounds(t *Tape) (first, last *ggml.Tensor) {
 	return first, last
 }
 
-// tail is the first key of each query that is in no pool that the query sees; behind the query if there is none.
+// tail is the first key that each query always sees; behind the query if there is none.
 func (l poolLayout) tail(t *Tape) KeyOfQuery {
 	return t.keyOfQuery(l.name("tails"), l.n, l.rows, func(f *Feed, i int) int32 {
-		return int32(i%f.Length() + 1 - (int(f.Positions[i])+1)%l.Every)
+		position := int(f.Positions[i])
+		return int32(i%f.Length() - position + l.Before(position)*l.Every)
 	})
 }
 
-// hidden [pools, n, 1, batch] is 0 where the queries [from, to) see one of the first pools, and very low where not: a pool
-// ends no later than the query, and begins in its sample.
+// hidden [pools, n, 1, batch] is 0 where the queries [from, to) may choose one of the first pools, and very low where not: a pool
+// ends before the keys that a query always sees, and begins in its sample.
 func (l poolLayout) hidden(t *Tape, from, to, pools int64) *ggml.Tensor {
 	c, n := t.C, to-from
 	first, last := l.bounds(t)
@@ -187,11 +217,11 @@ func (l poolLayout) hidden(t *Tape, from, to, pools int64) *ggml.Tensor {
 		part := c.Cont(c.View(x, []int64{pools, 1, 1, l.rows}, []int64{x.Stride(1), x.Stride(1), x.Stride(1)}, 0))
 		return c.Repeat(part, pools, n, 1, l.rows)
 	}
-	queries := c.Repeat(c.Reshape(c.Arange(float32(from), float32(to), 1), 1, n), pools, n, 1, l.rows)
-	mask := hide(c, nil, c.Sub(queries, of(last)), masked)
+	b := &scoreBlock{from: from, to: to, end: pools}
+	mask := hide(c, nil, c.ScaleBias(c.Sub(keyOf(c, l.tail(t), b), of(last)), 1, -1), masked)
 	if l.packed {
 		sample := t.firstVisible(Window{}, l.n, l.rows)
-		mask = hide(c, mask, c.Sub(of(first), keyOf(c, sample, &scoreBlock{from: from, to: to, end: pools})), masked)
+		mask = hide(c, mask, c.Sub(of(first), keyOf(c, sample, b)), masked)
 	}
 	return mask
 }
@@ -227,7 +257,7 @@ func (t *Tape) stack(x, y *Value) *Value {
 }
 
 // Pool returns the sums over members of values [size, members, pools], weighted for each element by the softmax of the scores
-// → [size, pools].
+// → [size, pools]. Without scores it returns the means, which have no gradient.
 func (t *Tape) Pool(m PoolMembers) *Value {
 	c, size, members, pools := t.C, m.Values.T.Dim(0), m.Values.T.Dim(1), m.Values.T.Dim(2)
 	transposed := func(x *ggml.Tensor) *ggml.Tensor { // [members, size·pools]
@@ -236,7 +266,11 @@ func (t *Tape) Pool(m PoolMembers) *Value {
 	back := func(d *ggml.Tensor) *ggml.Tensor {
 		return c.Cont(c.Permute(c.Reshape(d, members, size, pools), [4]int{1, 0, 2, 3}))
 	}
-	v, weights := transposed(m.Values.T), c.SoftMax(transposed(m.Scores.T))
+	v := transposed(m.Values.T)
+	if m.Scores == nil {
+		return Input(c.Reshape(c.Scale(c.SumRows(v), 1/float32(members)), size, pools))
+	}
+	weights := c.SoftMax(transposed(m.Scores.T))
 	y := c.SumRows(c.Mul(v, weights)) // [1, size·pools]
 	return t.Op(c.Reshape(y, size, pools), func(dy *ggml.Tensor) []*ggml.Tensor {
 		dv := c.Mul(weights, c.Reshape(dy, 1, size*pools))

@@ -183,6 +183,14 @@ func (w Written) Attend(t *nn.Tape, p Pass, q *nn.Value, o nn.AttentionOptions) 
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
 
+// Head returns the keys and values of one head.
+func (w Written) Head(t *nn.Tape, head int64) Written {
+	of := func(x *ggml.Tensor) *ggml.Tensor {
+		return t.C.View(x, []int64{x.Dim(0), x.Dim(1), 1, x.Dim(3)}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, head*x.Stride(2))
+	}
+	return Written{w.cache, of(w.keys), of(w.values)}
+}
+
 // AttendKeys adds keys, which are the values too, to a cache of keys alone, and computes attention to them and to pools [size, 1,
 // pools, slots] with their mask, F16 [pools, n, 1, slots]; nil: none. It has no gradients.
 func (c *KV) AttendKeys(t *nn.Tape, p Pass, q, k *nn.Value, pools, mask *ggml.Tensor, o nn.AttentionOptions) *nn.Value {

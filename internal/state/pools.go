@@ -16,14 +16,17 @@ type Pools struct {
 	pools  *KV // a row per pool; the last row of a slot takes what is none
 }
 
-// NewPools returns the state for pools whose vectors have a size.
-func NewPools(o Options, p nn.Pooling, size int) (*Pools, error) {
+// NewPools returns the state for pools whose vectors have a size. Without scores, the tokens of a pool weigh alike.
+func NewPools(o Options, p nn.Pooling, size int, scores bool) (*Pools, error) {
 	if p.Every < 1 || size < 1 {
 		return nil, fmt.Errorf("pools of %d tokens of width %d are impossible", p.Every, size)
 	}
-	of := o
+	of, window, cache := o, nn.Window{Size: p.Every * p.Parts()}, NewKeys
 	of.Type = ggml.F32
-	tokens, err := NewKV(of, size*p.Parts(), 1, nn.Window{Size: p.Every * p.Parts()})
+	if scores {
+		cache = func(o Options, size int, w nn.Window) (*KV, error) { return NewKV(o, size, 1, w) }
+	}
+	tokens, err := cache(of, size*p.Parts(), window)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +94,8 @@ func (s poolPass) name(what string) string {
 	return fmt.Sprintf("%s of pools %v in %d rows", what, s.Pooling, s.tokens.length)
 }
 
-// Gather keeps the values and scores of the tokens of a pass, both [size·parts, n·slots], and returns the members of pools that
-// they complete.
+// Gather keeps the values and scores of the tokens of a pass, both [size·parts, n·slots], or the values alone, and returns the
+// members of pools that they complete.
 func (s *Pools) Gather(t *nn.Tape, p Pass, values, scores *nn.Value) nn.PoolMembers {
 	n := values.T.Dim(1)
 	of, rows := s.pass(p, n), s.tokens.rows(t, p, n)
@@ -101,8 +104,11 @@ func (s *Pools) Gather(t *nn.Tape, p Pass, values, scores *nn.Value) nn.PoolMemb
 		t.Graph.Expand(written)
 		return nn.Input(of.members(t, written))
 	}
-	m := nn.PoolMembers{Values: write(s.tokens.k, values), Scores: write(s.tokens.v, scores), Positions: of.positions(t)}
-	m.Scores.T = of.hideAbsent(t, m.Scores.T)
+	m := nn.PoolMembers{Values: write(s.tokens.k, values), Positions: of.positions(t, "positions", 1, 1), SectionPositions: of.positions(t, "positions of sections", 4, 3)}
+	if scores != nil {
+		m.Scores = write(s.tokens.v, scores)
+		m.Scores.T = of.hideAbsent(t, m.Scores.T)
+	}
 	return m
 }
 
@@ -148,11 +154,16 @@ func (s poolPass) hideAbsent(t *nn.Tape, scores *ggml.Tensor) *ggml.Tensor {
 	}))
 }
 
-// positions is the input of the positions of the first tokens of new pools.
-func (s poolPass) positions(t *nn.Tape) nn.PositionInput {
+// positions is the input of the positions of the first tokens of new pools, in sections, of which the axes hold the positions.
+func (s poolPass) positions(t *nn.Tape, name string, sections int64, axes int) nn.PositionInput {
 	return func(bool) *ggml.Tensor {
-		return nn.Declare(t.Inputs, s.name("positions"), ggml.I32, []int64{int64(s.room) * s.Slots}, func(f *nn.Feed, x []int32) {
-			s.each(f, func(place, _, _, last int) { x[place] = int32(max(0, last+1-s.Every)) })
+		places := int64(s.room) * s.Slots
+		return nn.Declare(t.Inputs, s.name(name), ggml.I32, []int64{sections * places}, func(f *nn.Feed, x []int32) {
+			s.each(f, func(place, _, _, last int) {
+				for axis := range axes {
+					x[axis*int(places)+place] = int32(max(0, last+1-s.Every))
+				}
+			})
 		})
 	}
 }
@@ -187,33 +198,39 @@ func (s *Pools) attended(p Pass) int64 {
 // Mask is the input of the pools that the queries of a pass see, n of each slot: F16 [pools, n, 1, slots], −∞ for those that
 // end after the query.
 func (s *Pools) Mask(t *nn.Tape, p Pass, n int64) *ggml.Tensor {
-	pools := s.attended(p)
-	return nn.Declare(t.Inputs, fmt.Sprintf("mask of pools of %d, of %d", s.Every, pools), ggml.F16, []int64{pools, n, 1, p.Slots}, func(f *nn.Feed, x []ggml.Float16) {
+	return poolMask(t, p, s.Pooling, s.attended(p), n)
+}
+
+// poolMask is the mask of the first pools: −∞ for those that a query always sees, and those after them.
+func poolMask(t *nn.Tape, p Pass, of nn.Pooling, pools, n int64) *ggml.Tensor {
+	return nn.Declare(t.Inputs, fmt.Sprintf("mask of pools %v, of %d", of, pools), ggml.F16, []int64{pools, n, 1, p.Slots}, func(f *nn.Feed, x []ggml.Float16) {
 		for i, pos := range f.Positions {
 			row := x[i*int(pools):][:pools]
-			hide(row[min(int(pools), (int(pos)+1)/s.Every):])
+			hide(row[min(int(pools), of.Before(int(pos))):])
 		}
 	})
 }
 
-// Choose returns the keys that the queries of a pass choose by the pools of an indexer, which Write returned.
-func (s *Pools) Choose(t *nn.Tape, p Pass, x nn.Indexer, pools *ggml.Tensor) *nn.Chosen {
-	if pools == nil {
+// ChooseKeys returns the keys that the queries of a pass choose by the pools of an indexer, which Write returned.
+func ChooseKeys(t *nn.Tape, p Pass, x nn.Indexer, keys *ggml.Tensor) *nn.Chosen {
+	if keys == nil {
 		return nil
 	}
-	n := x.Q.T.Dim(2) / p.Slots
-	last := int32(pools.Dim(2) - 1)
-	ofKey := nn.Declare(t.Inputs, fmt.Sprintf("pools of %d of keys", s.Every), ggml.I32, []int64{p.Attended, p.Slots}, func(_ *nn.Feed, x []int32) {
+	n, of, pools := x.Q.T.Dim(2)/p.Slots, x.Pooling, keys.Dim(2)
+	if x.Weights == nil {
+		pools /= int64(of.Every)
+	}
+	ofKey := nn.Declare(t.Inputs, fmt.Sprintf("pools %v of keys", of), ggml.I32, []int64{p.Attended, p.Slots}, func(_ *nn.Feed, x []int32) {
 		for i := range x {
-			x[i] = min(int32(i%int(p.Attended)/s.Every), last)
+			x[i] = min(int32(i%int(p.Attended)/of.Every), int32(pools-1))
 		}
 	})
-	tail := nn.Declare(t.Inputs, fmt.Sprintf("tails of pools of %d", s.Every), ggml.F32, []int64{n, p.Slots}, func(f *nn.Feed, x []float32) {
+	tail := nn.Declare(t.Inputs, fmt.Sprintf("tails of pools %v", of), ggml.F32, []int64{n, p.Slots}, func(f *nn.Feed, x []float32) {
 		for i, pos := range f.Positions {
-			x[i] = float32((int(pos) + 1) / s.Every * s.Every)
+			x[i] = float32(of.Before(int(pos)) * of.Every)
 		}
 	})
-	return t.ChooseCached(x, nn.CachedKeys{Keys: pools, Mask: s.Mask(t, p, n), PoolOfKey: ofKey, Tail: tail})
+	return t.ChooseCached(x, nn.CachedKeys{Keys: keys, Mask: poolMask(t, p, of, pools, n), PoolOfKey: ofKey, Tail: tail})
 }
 
 // ChoosePools returns the pools that the queries of a pass choose, of those that Write returned.
@@ -222,4 +239,30 @@ func (s *Pools) ChoosePools(t *nn.Tape, p Pass, x nn.Indexer, pools *ggml.Tensor
 		return nil
 	}
 	return t.ChooseCached(x, nn.CachedKeys{Keys: pools, Mask: s.Mask(t, p, x.Q.T.Dim(2)/p.Slots)})
+}
+
+// PoolKeys is the cache of an indexer that scores pools by all of their keys.
+type PoolKeys struct {
+	*KV
+	nn.Pooling
+}
+
+// NewPoolKeys returns the state for keys of a size.
+func NewPoolKeys(o Options, p nn.Pooling, size int) (PoolKeys, error) {
+	keys, err := NewKeys(o, size, nn.Window{})
+	return PoolKeys{keys, p}, err
+}
+
+// Write adds the keys of the tokens of a pass [size, 1, n·slots], and returns the keys of whole pools, [size, 1, keys, slots]; nil
+// if there are none.
+func (s PoolKeys) Write(t *nn.Tape, p Pass, k *nn.Value) *ggml.Tensor {
+	rows := s.rows(t, p, k.T.Dim(2))
+	every := int64(s.Every)
+	if p.Attended = min(p.Attended, int64(s.length)) / every * every; p.Attended == 0 {
+		t.Graph.Expand(setRows(t, s.k, k.T, rows))
+		return nil
+	}
+	written := s.store(t, p, s.k, k.T, rows)
+	t.Graph.Expand(written) // later passes read it, even if this one chooses all keys
+	return t.C.Permute(written, [4]int{0, 2, 1, 3})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
@@ -30,18 +31,18 @@ type Attention struct {
 	QKNorm                   QKNorm
 	NormAfterRoPE            bool // queries and keys are rotated before they are normalised
 	Gate                     OutputGate
-	ValueRouter              Router     // chooses experts that make the values; the zero value is a matrix
-	FusedQKV                 bool       // queries, keys and values are one matrix
-	SharedKV                 LayersBack // reads the keys and values of an earlier layer; 0: has its own
-	ValuesOfKeys             bool       // the matrix of keys makes the values too
-	ValueNorm                bool       // values are normalised over each head, without weights
-	QKVBias, OutputBias      Presence   // of these matrices, and of attn_output
-	SubNorm                  bool       // the heads' result is normalised before attn_output
-	NoQKVScale               bool       // scales of the query, key and value matrices are ignored
-	NoOutputScale            bool       // the scale of attn_output is ignored
-	OutScale                 bool       // the scale of attn_output applies to adapters too, but not to its bias
-	Budget                   int        // keys that an indexer would choose for each query; longer texts are refused; 0: no indexer
-	PlainOutput              bool       // stock llama.cpp multiplies attn_output without adapters and scale
+	ValueRouter              Router       // chooses experts that make the values; the zero value is a matrix
+	FusedQKV                 bool         // queries, keys and values are one matrix
+	SharedKV                 LayersBack   // reads the keys and values of an earlier layer; 0: has its own
+	ValuesOfKeys             bool         // the matrix of keys makes the values too
+	ValueNorm                bool         // values are normalised over each head, without weights
+	QKVBias, OutputBias      Presence     // of these matrices, and of attn_output
+	SubNorm                  bool         // the heads' result is normalised before attn_output
+	NoQKVScale               bool         // scales of the query, key and value matrices are ignored
+	NoOutputScale            bool         // the scale of attn_output is ignored
+	OutScale                 bool         // the scale of attn_output applies to adapters too, but not to its bias
+	Blocks                   BlockIndexer // chooses the keys
+	PlainOutput              bool         // stock llama.cpp multiplies attn_output without adapters and scale
 }
 
 // A Temperature multiplies the query at a position by 1 + Scale · log(1 + ⌊(position + Offset) /
@@ -112,21 +113,27 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if !a.NormAfterRoPE {
 		q, k = a.rotate(p, t, q, k)
 	}
-	return a.Gate.apply(t, a.attend(p, t, q, k, v, nil), gate, a.Heads)
+	return a.Gate.apply(t, a.attend(p, t, q, k, v, a.Blocks.choose(p, t, x)...), gate, a.Heads)
 }
 
-// attend is the attention of queries to keys and values, [size·heads, n]; to the chosen keys, if they are not nil.
-func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value, chosen *nn.Chosen) *nn.Value {
+// attend is the attention of queries to keys and values, [size·heads, n]. chosen is one choice of keys for all heads, or one for
+// each KV head; nil stands for all keys.
+func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value, chosen ...*nn.Chosen) *nn.Value {
 	if a.Temperature.Scale != 0 {
 		q = t.MulInput(q, a.Temperature.input(t, q.T.Dim(2)))
 	}
 	if a.Bidirectional {
 		p.noteBidirectional(t, a)
 	}
-	q = a.withinBudget(p, t, q)
 	o := nn.AttentionOptions{
-		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed, Branched: p.Branched, Chosen: chosen,
+		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed, Branched: p.Branched,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)}, Bias: a.Relative.bias(p, t, a.Heads, q.T.Dim(2)/p.Rows),
+	}
+	switch {
+	case len(chosen) == 1:
+		o.Chosen = chosen[0]
+	case slices.ContainsFunc(chosen, func(x *nn.Chosen) bool { return x != nil }):
+		return a.attendEach(p, t, q, k, v, o, chosen)
 	}
 	return a.attendTo(p, t, q, k, v, o)
 }
@@ -170,14 +177,17 @@ func (a Attention) NewStates(o state.Options) ([]state.State, error) {
 	if a.Bidirectional || a.SharedKV > 0 {
 		return nil, nil
 	}
-	if a.Budget > 0 && o.Length > a.Budget {
-		return nil, a.budgetFault(o.Length)
+	list, err := oneState(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
+	if err != nil || !a.Blocks.is() {
+		return list, err
 	}
-	return oneState(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
+	index, err := a.Blocks.newState(o)
+	return append(list, index), err
 }
 
-// Check reports heads that are missing or cannot share keys and values.
+// Check reports heads that are missing or cannot share keys and values, and faults of the indexer.
 func (a Attention) Check(c Config) (faults []string) {
+	faults = a.Blocks.check(c, a.KVHeads)
 	for _, n := range []struct {
 		name  string
 		value int
@@ -204,7 +214,7 @@ func (a Attention) MixingFLOPs(length int) float64 {
 	if w := float64(a.Window); w > 0 && w < float64(length) {
 		seen = w - w*w/float64(length)/2
 	}
-	return 4 * float64(a.Heads*a.HeadSize) * seen
+	return 4*float64(a.Heads*a.HeadSize)*seen + a.Blocks.flops(length)
 }
 
 // project returns the products of x: queries, keys, values, and the gate if there is one; keys and values are nil if another

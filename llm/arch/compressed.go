@@ -136,12 +136,12 @@ func (a CompressedAttention) NewStates(o state.Options) (list []state.State, err
 	list = append(list, keys)
 	if err == nil && a.Compressed.Every > 0 {
 		var pools *state.Pools
-		pools, err = state.NewPools(o, a.Compressed, a.HeadSize)
+		pools, err = state.NewPools(o, a.Compressed, a.HeadSize, true)
 		list = append(list, pools)
 	}
 	if err == nil && a.Indexer.is() {
 		var pools *state.Pools
-		pools, err = state.NewPools(o, a.Compressed, a.Indexer.HeadSize)
+		pools, err = state.NewPools(o, a.Compressed, a.Indexer.HeadSize, true)
 		list = append(list, pools)
 	}
 	return list, err

@@ -99,6 +99,7 @@ type Config struct {
 	IndexHeads, IndexHeadSize int
 	IndexKeys                 int // keys that an indexer chooses for each query; 0: no indexer
 	IndexBlock                int // adjacent keys that an indexer chooses together; 0: it chooses each
+	IndexLocal                int // blocks that each query always sees, the last ones up to its own; IndexKeys counts them
 	IndexPool                 int // adjacent keys that it chooses by a key of their own; 0: it chooses each
 	// OwnIndexers says of each layer whether it has an indexer; others take an earlier layer's choice. nil: all have one.
 	OwnIndexers []bool
@@ -129,7 +130,8 @@ type Config struct {
 	// Sizes of latent attention in local layers, in architectures whose layers differ.
 	LocalKVRank, LocalKeySizeMLA, LocalValueSizeMLA int
 
-	// See [CompressedAttention]. Ratios lists the tokens of a compressed key in each layer; 0: the layer has none.
+	// See [CompressedAttention]. Ratios lists the tokens of a compressed key, or of an indexer's block, in each layer; 0: the layer
+	// has none.
 	OutGroups, OutRank int
 	Ratios             []int
 	CompressedFreqBase float32 // of RoPE in layers with compressed keys

@@ -76,7 +76,7 @@ func (c *configCheck) sizes() {
 	}{
 		{"embedding_length_out", 0, c.VectorSize}, {"dense_2_feat_out", 0, c.ProjectionWidth}, {"attention.relative_buckets_count", 0, c.RelativeBuckets},
 		{"vocab_size", 1, c.Vocab}, {"context_length", 1, c.Context}, {"embedding_length", 1, c.Embd}, {"feed_forward_length", 0, c.FF},
-		{"block_count", 1, c.Layers}, {"attn_res.block_size", 0, c.ResidualStep}, {"hyper_connection.count", 0, c.Streams}, {"hyper_connection.low_rank", 0, c.StreamRank}, {"attention.indexer.top_k", 0, c.IndexKeys}, {"attention.indexer.head_count", 0, c.IndexHeads}, {"attention.indexer.key_length", 0, c.IndexHeadSize}, {"attention.indexer.block_size", 0, c.IndexBlock}, {"attention.indexer.kpool", 0, c.IndexPool}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
+		{"block_count", 1, c.Layers}, {"attn_res.block_size", 0, c.ResidualStep}, {"hyper_connection.count", 0, c.Streams}, {"hyper_connection.low_rank", 0, c.StreamRank}, {"attention.indexer.top_k", 0, c.IndexKeys}, {"attention.indexer.head_count", 0, c.IndexHeads}, {"attention.indexer.key_length", 0, c.IndexHeadSize}, {"attention.indexer.block_size", 0, c.IndexBlock}, {"attention.indexer.local_blocks", 0, c.IndexLocal}, {"attention.indexer.kpool", 0, c.IndexPool}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
 	} {
 		c.require(n.value >= n.least && n.value <= math.MaxInt32, "%s is %d", c.key(n.name), n.value)
 	}
@@ -246,6 +246,9 @@ func (c *configCheck) lists() {
 		c.require(list.length == none || list.length == c.Layers, "%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers)
 	}
 	const most = 1 << 16
+	if c.IndexBlock > 0 && c.IndexKeys > 0 {
+		c.require(c.IndexLocal >= 1 && c.IndexLocal < c.IndexKeys, "%s is %d, and %s is %d; a query must see its own block and choose others", c.key("attention.indexer.local_blocks"), c.IndexLocal, c.key("attention.indexer.top_k"), c.IndexKeys)
+	}
 	c.require(c.HashLayers >= 0 && c.HashLayers <= c.Layers, "%s is %d, but there are %d layers", c.key("hash_layer_count"), c.HashLayers, c.Layers)
 	c.require(c.Ratios == nil || len(c.Ratios) >= c.Layers, "%s has %d values for %d layers", c.key("attention.compress_ratios"), len(c.Ratios), c.Layers)
 	for _, ratio := range c.Ratios {

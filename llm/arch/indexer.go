@@ -22,6 +22,9 @@ type Indexer struct {
 	Shared          LayersBack // takes the choice of an earlier layer, and has no weights; 0: its own
 }
 
+// mostIndexKeys bounds the keys that indexers choose.
+const mostIndexKeys = 1 << 30
+
 // is reports whether a layer has an indexer.
 func (x Indexer) is() bool { return x.Keys > 0 }
 
@@ -33,16 +36,15 @@ func (x Indexer) choose(p Place, t *nn.Tape, input, q *nn.Value) *nn.Chosen {
 	if x.Shared > 0 {
 		return p.beside.chosen[p.Layer-int(x.Shared)]
 	}
-	o := nn.AttentionOptions{Rows: p.Rows, Packed: p.Packed, Branched: p.Branched}
 	index := x.index(p, t, nn.Input(input.T), nn.Input(q.T))
 	var chosen *nn.Chosen
 	switch kept := p.State(1).(type) {
 	case *state.KV:
 		chosen = kept.Choose(t, p.Pass, index)
 	case *state.Pools:
-		chosen = kept.Choose(t, p.Pass, index, kept.Write(t, p.Pass, input.T.Dim(1), index.K))
+		chosen = state.ChooseKeys(t, p.Pass, index, kept.Write(t, p.Pass, input.T.Dim(1), index.K))
 	default:
-		chosen = t.Choose(index, o)
+		chosen = t.Choose(index, p.wholeRows())
 	}
 	p.beside.chosen[p.Layer] = chosen
 	return chosen
@@ -78,8 +80,8 @@ func (x Indexer) index(p Place, t *nn.Tape, input, q *nn.Value) nn.Indexer {
 
 func (x Indexer) pooling() nn.Pooling { return nn.Pooling{Every: x.Pool} }
 
-// gatherPools returns the members of pools, of values and scores of tokens; in a session with the tokens that a state has kept. It
-// is nil if whole sequences are shorter than a pool.
+// gatherPools returns the members of pools, of values and scores of tokens, or of values alone; in a session with the tokens that a
+// state has kept. It is nil if whole sequences are shorter than a pool.
 func (p Place) gatherPools(t *nn.Tape, kept int, of nn.Pooling, values, scores *nn.Value) *nn.PoolMembers {
 	if s, ok := p.State(kept).(*state.Pools); ok {
 		m := s.Gather(t, p.Pass, values, scores)
@@ -110,7 +112,7 @@ func (x Indexer) newStates(o state.Options) ([]state.State, error) {
 	case !x.is() || x.Shared > 0:
 		return nil, nil
 	case x.Pool > 0:
-		return oneState(state.NewPools(o, x.pooling(), x.HeadSize))
+		return oneState(state.NewPools(o, x.pooling(), x.HeadSize, true))
 	}
 	return oneState(state.NewKeys(o, x.HeadSize, nn.Window{}))
 }
@@ -118,7 +120,7 @@ func (x Indexer) newStates(o state.Options) ([]state.State, error) {
 // check reports sizes that are out of bounds.
 func (x Indexer) check(c Config) []string {
 	faults := c.sizeFaults([]sizeBound{
-		{"attention.indexer.head_count", x.Heads, 1 << 12}, {"attention.indexer.key_length", x.HeadSize, 1 << 12}, {"attention.indexer.top_k", x.Keys, 1 << 30},
+		{"attention.indexer.head_count", x.Heads, 1 << 12}, {"attention.indexer.key_length", x.HeadSize, 1 << 12}, {"attention.indexer.top_k", x.Keys, mostIndexKeys},
 	})
 	if dims := x.RoPE.Dims; len(faults) == 0 && dims > x.HeadSize {
 		faults = append(faults, fmt.Sprintf("%s: RoPE cannot rotate %d elements of a head of %d", c.key("attention.indexer.key_length"), dims, x.HeadSize))
@@ -146,6 +148,19 @@ var optionalIndexerKeys = []key{
 	optional("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }, always(0)),
 	optional("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }, always(0)),
 	optional("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }, always(0)),
+}
+
+// unusedIndexer are the weights of an indexer, which a file may have in a block that computes without one.
+func (c *Config) unusedIndexer(block int) []Weight {
+	prefix, size := blockPrefix(block)+"indexer.", c.IndexHeadSize
+	list := []Weight{
+		unused(prefix+"q_proj.weight", c.Embd, c.IndexHeads*size), unused(prefix+"k_proj.weight", c.Embd, size),
+		unused(prefix+"q_norm.weight", size), unused(prefix+"k_norm.weight", size),
+	}
+	for i := range list {
+		list[i].KeepType = true
+	}
+	return list
 }
 
 const indexerTypes = "attention.indexer.types"

@@ -1,10 +1,10 @@
 package arch
 
 import (
-	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 func init() {
@@ -44,6 +44,7 @@ var minimax01Keys = []key{
 
 var minimaxM3Keys = slices.Concat(optionalIndexerKeys, []key{
 	optional("attention.indexer.block_size", func(c *Config) *int { return &c.IndexBlock }, always(0)),
+	optional("attention.indexer.local_blocks", func(c *Config) *int { return &c.IndexLocal }, always(0)),
 })
 
 func unusedM3(c *Config) (list []Weight) {
@@ -53,7 +54,8 @@ func unusedM3(c *Config) (list []Weight) {
 	return list
 }
 
-// minimaxM3Layer has gpt-oss's activation in all networks, and an indexer in layers with experts.
+// minimaxM3Layer has gpt-oss's activation in all networks, and an indexer in layers with experts. The number of blocks in files
+// counts those that a query always sees.
 func minimaxM3Layer(c *Config, i int, attention, network Residual) Layer {
 	switch f := network.Part.(type) {
 	case FeedForward:
@@ -63,8 +65,13 @@ func minimaxM3Layer(c *Config, i int, attention, network Residual) Layer {
 		f.Shared.Limit, f.Shared.OAI = oaiLimit(c), true
 		network.Part = f
 		a := attention.Part.(Attention)
-		a.Budget = min(c.IndexKeys*c.IndexBlock, math.MaxInt32)
-		attention.Part = a
+		if every := c.IndexBlock; c.IndexKeys > 0 && every > 0 {
+			a.Blocks = BlockIndexer{
+				Heads: c.IndexHeads, HeadSize: c.IndexHeadSize, Keys: min(c.IndexKeys-c.IndexLocal, mostIndexKeys/every) * every,
+				Blocks: nn.Pooling{Every: every, Local: c.IndexLocal}, EachKVHead: true, RoPE: a.RoPE,
+			}
+			attention.Part = a
+		}
 	}
 	return Layer{attention, network}
 }

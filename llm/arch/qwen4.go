@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 func init() {
 	family(map[string]spec{
 		"qwen4exp": {
 			rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, act: ggml.SwiGLU, qkNorm: PerHead, noOutputNorm: true,
-			keys: slices.Concat(deltaKeys, qwen4Keys, indexerKeys, ngramKeys), layer: qwen4Attention, arrange: qwen4Layer, layerOrder: hyperOrder(lowRankStreams),
+			keys: slices.Concat(deltaKeys, qwen4Keys, indexerKeys, []key{blockSizes}, ngramKeys), layer: qwen4Attention, arrange: qwen4Layer, layerOrder: hyperOrder(lowRankStreams),
 			modules: qwen4Modules, unsuffixed: []Kind{"ssm_a"}, unused: unusedQwen4,
 			mixture: &mixture{
 				reads: readsWidth | readsSharedWidth, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"},
@@ -38,9 +39,30 @@ func unusedQwen4(c *Config) []Weight {
 	return list
 }
 
+// blockSizes are the sizes of an indexer's blocks in each layer, or one for all; 0 or none: the layer has no indexer.
+var blockSizes = key{
+	name: "attention.compress_ratios",
+	read: func(m *metadata, name string, c *Config) {
+		if _, ok := m.list(m.arch + "." + name); ok {
+			numbersKey(name, func(c *Config) *[]int { return &c.Ratios }, true).read(m, name, c)
+		} else if all := m.size(name, 0, true); all > 0 {
+			c.Ratios = slices.Repeat([]int{all}, c.Layers)
+		}
+	},
+	write: func(c *Config) any {
+		if c.Ratios == nil {
+			return nil
+		}
+		return numbers(c.Ratios)
+	},
+}
+
 // qwen4Attention has the gate in the matrix of queries, and an indexer.
-func qwen4Attention(c *Config, _ int, a *Attention) {
-	a.Gate, a.QKVBias, a.Budget = QueryGate, Never, c.IndexKeys
+func qwen4Attention(c *Config, i int, a *Attention) {
+	a.Gate, a.QKVBias = QueryGate, Never
+	if every := at(c.Ratios, i, 0); every > 0 {
+		a.Blocks = BlockIndexer{Heads: c.IndexHeads, HeadSize: c.IndexHeadSize, Keys: c.IndexKeys, Blocks: nn.Pooling{Every: every}, RoPE: a.RoPE}
+	}
 }
 
 func lowRankStreams(c *Config) StreamMixer { return LowRankStreams{c.StreamRank} }

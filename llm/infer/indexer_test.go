@@ -15,7 +15,7 @@ import (
 // Sequences whose queries choose keys continue after a rewind, and from another sequence's beginning, as fresh ones do, and in
 // passes of any length.
 func TestChosenKeys(t *testing.T) {
-	for _, name := range []string{"deepseek4", "dots3note", "glm-dsa", "glm5-next", "hy_v4"} {
+	for _, name := range []string{"deepseek4", "dots3note", "glm-dsa", "glm5-next", "hy_v4", "minimax-m3-blocks", "qwen4exp"} {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
 			require.Positive(t, m.Config().IndexKeys)

@@ -3,7 +3,8 @@
 //   logits [-c N_CTX] [-a ADAPTER=SCALE]... MODEL TOKENS OUT
 //
 // TOKENS is a text file of token ids, which are decoded in one batch. OUT gets raw float32 in native byte
-// order, [n_tokens][n_vocab]. One thread, F32 KV cache, no flash attention, weights as stored in the file.
+// order, [n_tokens][n_vocab]. One thread, F32 KV cache, weights as stored in the file. Flash attention is on only for minimax-m3
+// without dense layers: stock chooses minimax-m3's keys only with flash attention, which rounds the keys of dense layers to F16.
 #include <llama.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,12 +39,14 @@ static llama_token *read_tokens(const char *path, int *count) {
 
 // open_context creates a context that decodes n tokens in one batch.
 static struct llama_context *open_context(struct llama_model *model, int n_ctx, int n) {
+	char dense[16] = "";
+	llama_model_meta_val_str(model, "minimax-m3.leading_dense_block_count", dense, sizeof dense);
 	struct llama_context_params params = llama_context_default_params();
 	params.n_ctx = n_ctx > n ? n_ctx : n;
 	params.n_batch = params.n_ubatch = n;
 	params.n_threads = params.n_threads_batch = 1;
 	params.type_k = params.type_v = GGML_TYPE_F32;
-	params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+	params.flash_attn_type = strcmp(dense, "0") ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
 	return llama_init_from_model(model, params);
 }
 

@@ -422,6 +422,7 @@ var public = registry{
 		reflect.TypeFor[arch.Attention](),
 		reflect.TypeFor[arch.AttentionResidual](),
 		reflect.TypeFor[arch.BesideExperts](),
+		reflect.TypeFor[arch.BlockIndexer](),
 		reflect.TypeFor[arch.Builder](),
 		reflect.TypeFor[arch.ChannelMix](),
 		reflect.TypeFor[arch.Checked](),

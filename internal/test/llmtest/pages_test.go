@@ -155,6 +155,8 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				note(&attention, p.ClampQKV > 0, "clamped queries, keys and values")
 				note(&attention, p.RoPEFactors, "RoPE factors")
 				note(&attention, p.Temperature.Scale != 0, "temperature by position")
+				note(&attention, p.Blocks.Keys > 0 && !p.Blocks.EachKVHead, "blocks of keys chosen by an indexer")
+				note(&attention, p.Blocks.EachKVHead, "blocks of keys chosen by an indexer for each KV head")
 			case arch.LatentAttention:
 				note(&attention, true, "keys and values of latent vectors")
 				note(&attention, p.Indexer.Keys > 0 && p.Indexer.Pool == 0, "keys chosen by an indexer")

@@ -22,11 +22,6 @@ var compressed = merged(sigmoidRouter, indexer, map[string]any{
 	"hyper_connection.count": uint32(4), "hyper_connection.sinkhorn_iterations": uint32(3), "hyper_connection.epsilon": float32(1e-3),
 })
 
-// idleIndexer holds the keys of indexers within whose budget a test's sequence is.
-var idleIndexer = map[string]any{"attention.indexer.head_count": uint32(3), "attention.indexer.key_length": uint32(16), "attention.indexer.top_k": uint32(256)}
-
-var indexerWeights = suffixed([]string{"indexer.q_proj", "indexer.k_proj", "indexer.q_norm", "indexer.k_norm"}, ".weight")
-
 // with merges keys of mixtures.
 func with(all ...map[string]any) map[string]any {
 	return merged(append([]map[string]any{experts(nil)}, all...)...)
@@ -190,11 +185,19 @@ var tinyMixtures = map[string]tinyArch{
 		keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "swiglu_clamp_exp": float32(0.5)}),
 	},
 	"minimax-m3": {
-		keys: with(sigmoidRouter, idleIndexer, map[string]any{
-			"attention.indexer.head_count": uint32(2), "attention.indexer.block_size": uint32(4), "attention.indexer.local_blocks": uint32(1),
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.indexer.head_count": uint32(2), "attention.indexer.key_length": uint32(16), topKeys: uint32(256), "attention.indexer.block_size": uint32(4), "attention.indexer.local_blocks": uint32(1),
 			"rope.dimension_count": uint32(8), "expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1),
 		}),
-		layers: 3, headSize: 16, optional: indexerWeights,
+		layers: 3, headSize: 16,
+	},
+	"minimax-m3-blocks": { // stock llama.cpp's logits of chosen keys are exact without dense layers, see scripts/interop/logits.c
+		arch: "minimax-m3",
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.indexer.head_count": uint32(2), "attention.indexer.key_length": uint32(16), topKeys: uint32(3), "attention.indexer.block_size": uint32(3), "attention.indexer.local_blocks": uint32(1),
+			"rope.dimension_count": uint32(8), "expert_shared_count": uint32(1), "leading_dense_block_count": uint32(0),
+		}),
+		headSize: 16,
 	},
 	"mistral4": {
 		keys: with(latent, map[string]any{
@@ -221,14 +224,14 @@ var tinyMixtures = map[string]tinyArch{
 	"qwen35moe":  {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16},
 	"qwen3next":  {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16, tied: true},
 	"qwen4exp": {
-		keys: with(deltaKeys(2, 4), idleIndexer, map[string]any{
+		keys: with(deltaKeys(2, 4), indexer, map[string]any{
 			"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8),
 			"hyper_connection.count": uint32(3), "hyper_connection.low_rank": uint32(32), "attention.compress_ratios": []uint32{2, 2, 2, 2},
 			"ple.layers": []uint32{1}, "ple.ngram_size": uint32(2), "ple.heads_per_ngram": uint32(1), "ple.conv_kernel": uint32(3), "ple.eos_token_id": uint32(3),
 			"ple.layer_multipliers": []uint64{3, 1<<40 + 5}, "ple.head_offsets": []uint64{7}, "ple.head_vocab_sizes": []uint64{101},
 			"embedding_length_per_layer_input": uint32(32),
 		}),
-		layers: 4, headSize: 16, optional: indexerWeights, seed: 8,
+		layers: 4, headSize: 16, seed: 8,
 	},
 	"rnd1":         {like: "llada", keys: with(map[string]any{"attention.causal": false}), headSize: 16, tied: true},
 	"smallthinker": {keys: with(map[string]any{"expert_gating_func": uint32(2)}), layers: 3, tied: true},
