@@ -36,6 +36,7 @@ type card struct {
 	Loss              float64
 	HeldOut           []heldOut
 	Rewards           *train.Rewards // of the last evaluation of a loss that has them
+	Distilled         *distilled     // by the first and the last evaluation beside a teacher
 	Prompt            string
 	Samples           []string
 	Curve             string
@@ -46,6 +47,12 @@ type card struct {
 	Changed           bool // the commands differ
 	Repeats           bool // config.yaml alone repeats the run
 	SHA256            string
+}
+
+// A distilled says how far the model has come to its teacher.
+type distilled struct {
+	Teacher       string
+	Before, After train.Distilled
 }
 
 // cardMark marks a generated card. A README.md without it was written by a user and is kept.
@@ -87,6 +94,9 @@ Trained on {{.Data}}: {{printf "%.4g" .Epochs}} epochs, {{.Tokens}} trained toke
 {{end}}
 {{- with .Rewards}}
 By the last evaluation of held-out answers, the mean reward of the chosen ones exceeds that of the others by {{printf "%.3g" .Margin}}, and {{percent .Accuracy}} are judged rightly.
+{{end}}
+{{- with .Distilled}}
+The student imitates {{cell .Teacher}}. Per token of held-out data, its divergence from the teacher went from {{loss .Before.Divergence}} to {{loss .After.Divergence}} nats, and its cross-entropy from {{loss .Before.CrossEntropy}} to {{loss .After.CrossEntropy}}.
 {{end}}
 {{- if .Curve}}
 ![Loss over steps]({{.Curve}})
@@ -177,7 +187,11 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 		c.Tokens += m.Tokens
 	}
 	if n := len(t.Evaluations); n > 0 {
-		c.Rewards = t.Evaluations[n-1].Rewards
+		first, last := t.Evaluations[0], t.Evaluations[n-1]
+		c.Rewards = last.Rewards
+		if first.Distilled != nil && last.Distilled != nil {
+			c.Distilled = &distilled{Teacher: filepath.Base(r.p.Teacher), Before: *first.Distilled, After: *last.Distilled}
+		}
 	}
 	if r.best != nil {
 		c.Best, c.BestStep, c.BestFigure = manifest.Best, r.best.Step, r.bestFigure()

@@ -198,6 +198,9 @@ func (r *report) bestFigure() string {
 	if r.p.BestBy == train.BestByAccuracy.String() {
 		return fmt.Sprintf("accuracy %.1f %%", 100*r.best.Accuracy)
 	}
+	if r.best.Distilled != nil {
+		return fmt.Sprintf("divergence %.4f from the teacher", r.best.Loss)
+	}
 	return fmt.Sprintf("loss %.4f", r.best.Loss)
 }
 

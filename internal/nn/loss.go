@@ -9,8 +9,9 @@ import (
 
 // TokenLosses are the results of a graph for each token.
 type TokenLosses struct {
-	losses    *ggml.Tensor   // F32 [n]
-	likeliest []*ggml.Tensor // I32, chunk by chunk; only in graphs without gradients
+	losses       *ggml.Tensor   // F32 [n]
+	crossEntropy *ggml.Tensor   // F32 [n]; only beside a teacher
+	likeliest    []*ggml.Tensor // I32, chunk by chunk; only in graphs without gradients
 }
 
 // LossOptions describe the loss of a graph.
@@ -19,6 +20,8 @@ type LossOptions struct {
 	Into  *ggml.Tensor // its first elements receive the losses; nil: a new tensor
 	// Teacher makes the loss a divergence from a teacher; nil: cross-entropy.
 	Teacher *TeacherOptions
+	// CrossEntropyInto is like Into for the cross-entropy beside a teacher.
+	CrossEntropyInto *ggml.Tensor
 }
 
 // TeacherOptions describe the loss beside a teacher: its divergence, and a weight of cross-entropy.
@@ -32,35 +35,60 @@ type TeacherOptions struct {
 // Loss computes the loss of x [n_embd, n] chunk by chunk, each with its gradient, so that
 // the logits of the whole batch never exist; logits returns a chunk's, [vocab, tokens].
 func (t *Tape) Loss(x *Value, o LossOptions, logits func(t *Tape, x *Value) *Value) *TokenLosses {
-	l, into := &TokenLosses{}, o.Into
-	if into != nil {
-		l.losses = t.C.View(into, []int64{x.T.Dim(1)}, nil, 0)
-	}
-	var parts []*ggml.Tensor
+	l, losses, entropies := &TokenLosses{}, tokenOutput{into: o.Into}, tokenOutput{into: o.CrossEntropyInto}
 	for _, r := range chunks(x.T.Dim(1), o.Chunk) {
 		part := &Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}
-		losses, dx := t.at(r).chunkLoss(part, x.T.Dim(1), o.Teacher, l, logits)
-		if into != nil {
-			t.Graph.Expand(t.C.Copy(losses, t.C.View(into, []int64{r.to - r.from}, nil, r.from*into.Stride(0))))
+		loss, dx := t.at(r).chunkLoss(part, x.T.Dim(1), o.Teacher, l, logits)
+		losses.add(t, r, loss.Y)
+		if o.Teacher != nil {
+			entropies.add(t, r, loss.crossEntropy)
 		}
-		parts = append(parts, losses)
 		if dx != nil {
 			x.grad = putColumns(t.C, x.grad, dx, x.T, r)
 			t.Graph.Expand(x.grad)
 		}
 	}
-	if into == nil {
-		l.losses = parts[0]
-		for _, part := range parts[1:] {
-			l.losses = t.C.Concat(l.losses, part, 0)
-		}
-		t.Graph.Expand(l.losses.SetName("losses").SetOutput())
+	l.losses = losses.of(t, "losses", x.T.Dim(1))
+	if o.Teacher != nil {
+		l.crossEntropy = entropies.of(t, "cross-entropy", x.T.Dim(1))
 	}
 	return l
 }
 
+// A tokenOutput is a result of the graph for each token, of which chunks have parts.
+type tokenOutput struct {
+	into  *ggml.Tensor // receives the parts; nil: a new tensor
+	parts []*ggml.Tensor
+}
+
+func (o *tokenOutput) add(t *Tape, r columnRange, part *ggml.Tensor) {
+	if o.into != nil {
+		t.Graph.Expand(t.C.Copy(part, t.C.View(o.into, []int64{r.to - r.from}, nil, r.from*o.into.Stride(0))))
+	}
+	o.parts = append(o.parts, part)
+}
+
+// of returns the result of all n tokens.
+func (o *tokenOutput) of(t *Tape, name string, n int64) *ggml.Tensor {
+	if o.into != nil {
+		return t.C.View(o.into, []int64{n}, nil, 0)
+	}
+	all := o.parts[0]
+	for _, part := range o.parts[1:] {
+		all = t.C.Concat(all, part, 0)
+	}
+	t.Graph.Expand(all.SetName(name).SetOutput())
+	return all
+}
+
+// taughtLosses are the losses of a chunk, with the cross-entropy beside a teacher.
+type taughtLosses struct {
+	Losses
+	crossEntropy *ggml.Tensor
+}
+
 // chunkLoss runs a chunk forwards and backwards; tokens is the size of the batch.
-func (t *Tape) chunkLoss(x *Value, tokens int64, teacher *TeacherOptions, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (losses, dx *ggml.Tensor) {
+func (t *Tape) chunkLoss(x *Value, tokens int64, teacher *TeacherOptions, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (loss taughtLosses, dx *ggml.Tensor) {
 	c, own := t.C, t.fork()
 	z := logits(own, x)
 	if !t.Training() {
@@ -68,19 +96,19 @@ func (t *Tape) chunkLoss(x *Value, tokens int64, teacher *TeacherOptions, l *Tok
 		t.Graph.Expand(likeliest)
 		l.likeliest = append(l.likeliest, likeliest)
 	}
-	var loss Losses
 	if teacher != nil {
 		loss = t.taughtLoss(z.T, teacher, tokens)
+		t.Graph.Expand(loss.crossEntropy) // before a gradient overwrites the logits
 	} else {
-		loss = t.crossEntropy(z.T, tokens, t.lossWeights(z.T.Dim(1), tokens))
+		loss.Losses = t.crossEntropy(z.T, tokens, t.lossWeights(z.T.Dim(1), tokens))
 	}
 	t.Graph.Expand(loss.Y)
 	if !t.Training() {
-		return loss.Y, nil
+		return loss, nil
 	}
 	z.grad = loss.Grad()
 	own.Backward()
-	return loss.Y, own.gradient(x)
+	return loss, own.gradient(x)
 }
 
 // crossEntropy is the cross-entropy of a chunk's logits [vocab, n].
@@ -97,7 +125,7 @@ func (t *Tape) lossWeights(n, tokens int64) TokenInput {
 }
 
 // taughtLoss is the loss of a chunk's logits [vocab, n] beside a teacher.
-func (t *Tape) taughtLoss(logits *ggml.Tensor, o *TeacherOptions, tokens int64) Losses {
+func (t *Tape) taughtLoss(logits *ggml.Tensor, o *TeacherOptions, tokens int64) taughtLosses {
 	c, n, z := t.C, logits.Dim(1), logits
 	if o.Temperature != 1 || o.CrossEntropy != 0 { // gradients may overwrite their logits
 		z = c.Scale(logits, 1/o.Temperature)
@@ -115,13 +143,13 @@ func (t *Tape) taughtLoss(logits *ggml.Tensor, o *TeacherOptions, tokens int64) 
 		}
 		return c.Scale(taught.Grad(), 1/o.Temperature)
 	}
-	if o.CrossEntropy == 0 {
-		return Losses{taught.Y, grad}
-	}
 	own := t.crossEntropy(logits, tokens, weights)
-	return Losses{c.Add(taught.Y, c.Scale(own.Y, o.CrossEntropy)), func() *ggml.Tensor {
+	if o.CrossEntropy == 0 {
+		return taughtLosses{Losses{taught.Y, grad}, own.Y}
+	}
+	return taughtLosses{Losses{c.Add(taught.Y, c.Scale(own.Y, o.CrossEntropy)), func() *ggml.Tensor {
 		return c.Add(grad(), c.Scale(own.Grad(), o.CrossEntropy))
-	}}
+	}}, own.Y}
 }
 
 // tokenInput returns an input of a chunk [k, n] of all tokens.
@@ -144,6 +172,9 @@ func tokenInput[T ggml.Element](t *Tape, name string, typ ggml.Type, shape [2]in
 
 // Losses returns the loss of each token, in nats.
 func (l *TokenLosses) Losses() ([]float32, error) { return ggml.Read[float32](l.losses) }
+
+// CrossEntropy returns the cross-entropy of each token beside a teacher, in nats.
+func (l *TokenLosses) CrossEntropy() ([]float32, error) { return ggml.Read[float32](l.crossEntropy) }
 
 // Likeliest returns the most probable next token of each token, in a graph without gradients.
 func (l *TokenLosses) Likeliest() ([]int32, error) {

@@ -46,6 +46,8 @@ type Options struct {
 	// Losses receives the loss of each token, for graphs that continue from it: F32, contiguous, with at least one
 	// element per token. If it is nil, the graph allocates the tensor.
 	Losses *ggml.Tensor
+	// CrossEntropy is like Losses for the cross-entropy of each token, which graphs with a Teacher compute too.
+	CrossEntropy *ggml.Tensor
 	// Checkpoint recomputes results of layers in the backward pass instead of keeping them, except as many as take no
 	// more than Keep bytes: those that save most work for their memory. With 0 a step is up to a third slower, in a
 	// fraction of the memory. Losses and gradients are the same bytes whatever is kept.
@@ -206,8 +208,10 @@ func (o Options) check(m *model.Model) error {
 	if o.Length > most || o.Batch > most/o.Length {
 		return &BatchSizeError{Batch: o.Batch, Length: o.Length, MaxTokens: most}
 	}
-	if x := o.Losses; x != nil && (x.Type() != ggml.F32 || !x.IsContiguous() || x.NumElements() < int64(o.Length*o.Batch)) {
-		return fmt.Errorf("the losses of %d tokens are written to %v, which must be contiguous F32 with an element for each", o.Length*o.Batch, x)
+	for _, x := range []*ggml.Tensor{o.Losses, o.CrossEntropy} {
+		if x != nil && (x.Type() != ggml.F32 || !x.IsContiguous() || x.NumElements() < int64(o.Length*o.Batch)) {
+			return fmt.Errorf("the losses of %d tokens are written to %v, which must be contiguous F32 with an element for each", o.Length*o.Batch, x)
+		}
 	}
 	if err := o.Teacher.check(m.Config().Vocab); err != nil {
 		return err
@@ -247,7 +251,7 @@ func (l *Graph) build(t *nn.Tape, o Options) {
 		b.Chunk = int64(cmp.Or(o.FeedForwardChunk, usualChunk))
 	}
 	chunk := max(1, min(cmp.Or(o.LogitsChunk, usualChunk), o.Length*o.Batch, math.MaxInt32/c.Vocab))
-	loss := nn.LossOptions{Chunk: int64(chunk), Into: o.Losses, Teacher: o.Teacher.options()}
+	loss := nn.LossOptions{Chunk: int64(chunk), Into: o.Losses, Teacher: o.Teacher.options(), CrossEntropyInto: o.CrossEntropy}
 	l.losses = t.Loss(b.Hidden(t), loss, b.Logits)
 	t.Backward()
 }
@@ -319,6 +323,19 @@ func (l *Graph) submit(ctx context.Context, b Batch, then ...device.Work) error 
 		return err
 	}
 	return l.workspace.ComputeThen(ctx, l.Graph, then...)
+}
+
+// CrossEntropy returns −log p(target), in nats, of each token of the last computed batch. Without Options.Teacher it is
+// what Compute returns.
+func (l *Graph) CrossEntropy() ([]float32, error) {
+	if err := l.acquire("Graph.CrossEntropy"); err != nil {
+		return nil, err
+	}
+	defer l.access.Release()
+	if l.topK == 0 {
+		return l.losses.Losses()
+	}
+	return l.losses.CrossEntropy()
 }
 
 // Predictions returns the most probable next token for each token of the last computed batch. The graph must have no

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -52,13 +53,14 @@ func TestTeacher(t *testing.T) {
 			}
 			b, _ := taught(llmtest.NewBatch(vocab, length), teacher.TopK, vocab, temperature)
 			o := lossgraph.Options{Length: length, Adapters: s.Adapters, Grads: s.Trained(), Teacher: &teacher}
-			want := 0.0
+			want, entropy := 0.0, 0.0
 			for row := range 2 {
 				for i, z := range llmtest.ExactLogits(t, m, s.Adapters, b.Tokens[row*length:(row+1)*length], length) {
 					at, k := row*length+i, teacher.TopK
 					logits := refmath.From(z)
 					own := refmath.LogSumExp(z) - z[b.Targets[at]]
 					loss := refmath.Divergence(refmath.Scale(logits, 1/temperature), refmath.From(b.Taught[at*k:(at+1)*k]), refmath.From(b.Probs[at*(k+1):(at+1)*(k+1)]), float64(teacher.Beta))
+					entropy += float64(b.LossWeights[at]) * own
 					want += float64(b.LossWeights[at]) * (loss.Data[0] + float64(teacher.CrossEntropy)*own)
 				}
 			}
@@ -75,6 +77,17 @@ func TestTeacher(t *testing.T) {
 					t.Cleanup(func() { e.Close() })
 					require.InEpsilon(t, want, s.Compute(t, e, b, o), 2e-5, ops)
 					requireGradients(t, grads, s.Trained(), 5e-5)
+					for _, o.Grads = range []map[*ggml.Tensor]*ggml.Tensor{nil, s.Trained()} {
+						l := need.Value(lossgraph.New(m, e, o))(t)
+						need.Value(l.Compute(context.Background(), b))(t)
+						sum := 0.0
+						for i, x := range need.Value(l.CrossEntropy())(t) {
+							sum += float64(b.LossWeights[i]) * float64(x)
+						}
+						require.InEpsilon(t, entropy, sum, 2e-5, ops)
+						require.NoError(t, l.Close())
+					}
+					o.Grads = nil
 				}
 			}
 		})

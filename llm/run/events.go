@@ -65,8 +65,12 @@ func (e *eventFile) add(l Line) {
 	scalar("eval/loss", l.EvalLoss)
 	scalar("eval/perplexity", l.Perplexity)
 	scalar("eval/accuracy", l.Accuracy)
+	kind := map[bool]string{true: "train", false: "eval"}[l.Loss != nil]
+	if d := l.Distilled; d != nil {
+		scalar(kind+"/divergence", &d.Divergence)
+		scalar(kind+"/cross_entropy", &d.CrossEntropy)
+	}
 	if r := l.Rewards; r != nil {
-		kind := map[bool]string{true: "train", false: "eval"}[l.Loss != nil]
 		for name, value := range map[string]*float64{"chosen": r.Chosen, "rejected": r.Rejected, "margin": r.Margin, "accuracy": r.Accuracy, "kl": r.KL} {
 			scalar(kind+"/rewards/"+name, value)
 		}

@@ -27,6 +27,7 @@ type Line struct {
 	Accuracy     *float64 `json:"eval_accuracy,omitempty"`
 	Tokens       int      `json:"tokens,omitempty"` // tokens trained in the step, or evaluated
 	*Rewards
+	*Distilled
 	Measured
 }
 
@@ -57,6 +58,19 @@ func RewardsOf(r *train.Rewards) *Rewards {
 	return rewards
 }
 
+// Distilled are the terms of the loss beside a teacher, of the step or of held-out data; nil for other losses.
+type Distilled struct {
+	Divergence   float64 `json:"divergence"`
+	CrossEntropy float64 `json:"cross_entropy"`
+}
+
+func distilledOf(d *train.Distilled) *Distilled {
+	if d == nil {
+		return nil
+	}
+	return &Distilled{d.Divergence, d.CrossEntropy}
+}
+
 // Measured are the figures that differ between identical runs; checkpoints do not contain them.
 type Measured struct {
 	Time            string  `json:"time,omitempty"` // end of the step or the evaluation, UTC
@@ -74,7 +88,7 @@ func ParseLine(text []byte) (l Line, err error) {
 }
 
 func stepLine(m train.StepMetrics) Line {
-	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens, Rewards: RewardsOf(m.Rewards)}
+	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens, Rewards: RewardsOf(m.Rewards), Distilled: distilledOf(m.Distilled)}
 }
 
 // shortEpoch rounds away meaningless digits.
@@ -82,11 +96,11 @@ func shortEpoch(m train.StepMetrics) float64 { return math.Round(1e5*m.Epoch) / 
 
 // evalLine returns the line of an evaluation; steps is the history before it.
 func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
-	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens, Rewards: RewardsOf(e.Rewards)}
+	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens, Rewards: RewardsOf(e.Rewards), Distilled: distilledOf(e.Distilled)}
 	if e.Step > 0 {
 		line.Epoch = shortEpoch(steps[e.Step-1])
 	}
-	if p := e.Perplexity(); line.Rewards == nil && !e.IsTaught && !math.IsInf(p, 1) { // JSON has no infinity
+	if p := e.Perplexity(); line.Rewards == nil && !math.IsInf(p, 1) { // JSON has no infinity
 		line.Perplexity = &p
 	}
 	return line

@@ -61,12 +61,12 @@ type optimizer struct {
 	numbers *ggml.Tensor // input: see [nn.GateOperands]
 	weights *ggml.Tensor // input: loss weights [tokens]
 	report  *ggml.Tensor // output [tokens+2]: losses of the tokens, squared norm, 1 if the step was taken
+	entropy *ggml.Tensor // output [tokens]: cross-entropy of the tokens beside a teacher; otherwise nil
 	update  device.Work
 }
 
-// newOptimizer creates an optimizer for batches of at most that many tokens. Moments and gradients are
-// uninitialised; see clear.
-func newOptimizer(e *device.Engine, settings AdamW, params []parameter, tokens int) (*optimizer, error) {
+// newOptimizer creates an optimizer for batches of a shape. Moments and gradients are uninitialised; see clear.
+func newOptimizer(e *device.Engine, settings AdamW, params []parameter, batches batchShape) (*optimizer, error) {
 	o := &optimizer{
 		settings: settings, engine: e, params: params,
 		stateCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
@@ -80,7 +80,10 @@ func newOptimizer(e *device.Engine, settings AdamW, params []parameter, tokens i
 	for i, r := range o.runs {
 		o.runs[i].grad, o.runs[i].first, o.runs[i].second = o.beside(r, o.grads), o.beside(r, o.moments), o.beside(r, o.moments)
 	}
-	if err := o.build(int64(tokens)); err != nil {
+	if batches.teacher != nil {
+		o.entropy = o.stateCtx.NewTensor(ggml.F32, int64(batches.tokens())).SetName("cross-entropy")
+	}
+	if err := o.build(int64(batches.tokens())); err != nil {
 		o.close()
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func (o *optimizer) build(tokens int64) error {
 	o.numbers = o.stateCtx.NewTensor(ggml.F32, 8, int64(len(o.groups)+1)).SetName("adamw")
 	o.weights = o.stateCtx.NewTensor(ggml.F32, tokens).SetName("loss weights")
 	o.report = o.stateCtx.NewTensor(ggml.F32, tokens+2).SetName("report")
-	o.moments.Add(nn.NoLayer, layout.Output, o.numbers, o.weights, o.report) // on the device that computes the losses
+	o.moments.Add(nn.NoLayer, layout.Output, o.exchanged()...) // on the device that computes the losses
 	if err := errors.Join(o.grads.Allocate(), o.moments.Allocate()); err != nil {
 		return err
 	}
@@ -120,6 +123,15 @@ func (o *optimizer) build(tokens int64) error {
 	}
 	o.update.Graph = c.NewGraph().Expand(nodes...)
 	return o.update.Workspace.Allocate(o.update.Graph)
+}
+
+// exchanged returns the inputs and outputs of a step and its update.
+func (o *optimizer) exchanged() []*ggml.Tensor {
+	list := []*ggml.Tensor{o.numbers, o.weights, o.report}
+	if o.entropy != nil {
+		list = append(list, o.entropy)
+	}
+	return list
 }
 
 // loweringOf returns the lowering of the weight that a parameter belongs to.
@@ -208,14 +220,27 @@ func (o *optimizer) read(s *step, weights []float32) error {
 	if err != nil {
 		return err
 	}
-	for i, w := range weights {
-		if w != 0 {
-			s.metrics.Loss += float64(w) / s.scale * float64(report[i])
+	s.metrics.Loss += s.sum(report, weights)
+	if o.entropy != nil {
+		entropy, err := ggml.Read[float32](o.entropy)
+		if err != nil {
+			return err
 		}
+		s.crossEntropy += s.sum(entropy, weights)
 	}
 	status := report[len(report)-2:]
 	s.metrics.GradNorm, s.taken = math.Sqrt(float64(status[0]))/s.scale, status[1] == 1
 	return nil
+}
+
+// sum returns Σ weight · value of the tokens of a batch.
+func (s *step) sum(values, weights []float32) (sum float64) {
+	for i, w := range weights {
+		if w != 0 {
+			sum += float64(w) / s.scale * float64(values[i])
+		}
+	}
+	return sum
 }
 
 // divide splits the gradients and moments of runs into one view per parameter.

@@ -52,7 +52,7 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 	}
 	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
-	o := need.Value(newOptimizer(e, s, params, 3))(t)
+	o := need.Value(newOptimizer(e, s, params, batchShape{rows: 1, length: 3, longestRow: 3}))(t)
 	defer o.close()
 	require.NoError(t, o.clear())
 	for node := range o.update.Graph.Nodes() {

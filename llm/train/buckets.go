@@ -132,6 +132,9 @@ func (g *bucketGraphs) of(b lossgraph.Batch) (*lossgraph.Graph, error) {
 	return graph, err
 }
 
+// CrossEntropy returns the cross-entropy of the tokens of the batch that was computed last.
+func (g *bucketGraphs) CrossEntropy() ([]float32, error) { return g.last.CrossEntropy() }
+
 // Predictions returns the predictions of the batch that was computed last.
 func (g *bucketGraphs) Predictions() ([]int32, error) { return g.last.Predictions() }
 

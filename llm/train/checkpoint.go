@@ -203,9 +203,6 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 		return err
 	}
 	t.step, t.position, t.Evaluations = s.step, s.position, s.evaluations
-	for i := range t.Evaluations {
-		t.Evaluations[i].IsTaught = t.options.Loss.Teacher != nil
-	}
 	t.setShuffle(s.shuffle)
 	t.History, t.tokens, t.lowest, t.limit = nil, 0, 0, ""
 	for _, m := range s.history {

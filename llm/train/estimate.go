@@ -57,7 +57,7 @@ func addEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	for i, p := range t.opt.params {
 		to.Hold(p.weight.Layer, p.weight.Kind, p.Tensor, t.opt.grad[p.Tensor], t.opt.first[i], t.opt.second[i])
 	}
-	to.Hold(nn.NoLayer, layout.Output, t.opt.numbers, t.opt.weights, t.opt.report)
+	to.Hold(nn.NoLayer, layout.Output, t.opt.exchanged()...)
 	if !to.IsCPU() {
 		if err := t.opt.addRunsEstimate(to); err != nil {
 			return nil, 0, err

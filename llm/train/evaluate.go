@@ -13,15 +13,27 @@ import (
 // An Evaluation is the result of predicting held-out data after a step; step 0 is the start.
 type Evaluation struct {
 	Step     int      // number of steps before it
-	Loss     float64  // mean cross-entropy per token, nats, or Options.Loss if it has Rewards or a Teacher
+	Loss     float64  // mean cross-entropy per token, nats; or Options.Loss if it has Rewards; or the divergence from its Teacher
 	Accuracy float64  // fraction of tokens that the model ranks first, or Rewards.Accuracy
 	Tokens   int      // number of tokens with nonzero weight; 0 in checkpoints from before Accuracy existed
 	Rewards  *Rewards // of a Loss that has them; otherwise nil
-	IsTaught bool     // Loss is the divergence from a Teacher, with its share of cross-entropy
+	// Distilled is of a Loss with a Teacher; otherwise nil.
+	Distilled *Distilled
 }
 
-// Perplexity returns exp(Loss).
-func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
+// Distilled are the terms of a loss with a Teacher: means per token, nats.
+type Distilled struct {
+	Divergence   float64 // of the model's probabilities from the teacher's, by Beta and Temperature
+	CrossEntropy float64 // of the data, at temperature 1, even if the loss leaves it out
+}
+
+// Perplexity returns the exponential of the cross-entropy.
+func (e Evaluation) Perplexity() float64 {
+	if e.Distilled != nil {
+		return math.Exp(e.Distilled.CrossEntropy)
+	}
+	return math.Exp(e.Loss)
+}
 
 // A RowEvaluation holds sums over the tokens with nonzero weight of a held-out row.
 type RowEvaluation struct {
@@ -29,6 +41,8 @@ type RowEvaluation struct {
 	Weight  float64 // Σ weight
 	Correct int     // number of tokens that the model ranks first
 	Tokens  int
+	// CrossEntropy is Σ weight · cross-entropy if Loss is a divergence from a teacher; otherwise 0.
+	CrossEntropy float64
 }
 
 // Total combines the evaluations of rows.
@@ -86,7 +100,11 @@ func (t *Trainer) evaluateTaught(ctx context.Context, adapters model.Adapters, d
 		return Evaluation{}, err
 	}
 	e, err := Total(rows)
-	e.IsTaught = true
+	var entropy, weight float64
+	for _, r := range rows {
+		entropy, weight = entropy+r.CrossEntropy, weight+r.Weight
+	}
+	e.Distilled = &Distilled{Divergence: e.Loss, CrossEntropy: entropy / weight}
 	return e, err
 }
 

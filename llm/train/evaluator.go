@@ -168,14 +168,14 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters
 	err = e.addShare(ctx, g, adapters, d, teacher, rows)
 	var all []float64
 	for _, r := range rows {
-		all = append(all, r.Loss, r.Weight, float64(r.Correct), float64(r.Tokens))
+		all = append(all, r.Loss, r.Weight, float64(r.Correct), float64(r.Tokens), r.CrossEntropy)
 	}
 	if err := parallel.Agree(ctx, g, err, all); err != nil {
 		return nil, err
 	}
 	for i := range rows {
-		sums := all[4*i:]
-		rows[i] = RowEvaluation{Loss: sums[0], Weight: sums[1], Correct: int(sums[2]), Tokens: int(sums[3])}
+		sums := all[5*i:]
+		rows[i] = RowEvaluation{Loss: sums[0], Weight: sums[1], Correct: int(sums[2]), Tokens: int(sums[3]), CrossEntropy: sums[4]}
 	}
 	return rows, nil
 }
@@ -187,7 +187,7 @@ func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters mod
 		if err != nil {
 			return err
 		}
-		own, err := measure(ctx, graph, batches[0])
+		own, err := measure(ctx, graph, batches[0], teacher)
 		if err != nil {
 			return err
 		}
@@ -269,8 +269,8 @@ func longestFirst(d *data.Dataset, rows []int) []int {
 	return rows
 }
 
-// measure computes a batch and returns the sums of each row.
-func measure(ctx context.Context, g *bucketGraphs, b lossgraph.Batch) ([]RowEvaluation, error) {
+// measure computes a batch and returns the sums of each row. With a teacher, their losses are the divergence alone.
+func measure(ctx context.Context, g *bucketGraphs, b lossgraph.Batch, teacher *Teacher) ([]RowEvaluation, error) {
 	losses, err := g.Compute(ctx, b)
 	if err != nil {
 		return nil, err
@@ -278,6 +278,12 @@ func measure(ctx context.Context, g *bucketGraphs, b lossgraph.Batch) ([]RowEval
 	predictions, err := g.Predictions()
 	if err != nil {
 		return nil, err
+	}
+	var entropy []float32
+	if teacher != nil {
+		if entropy, err = g.CrossEntropy(); err != nil {
+			return nil, err
+		}
 	}
 	rows := make([]RowEvaluation, g.options.Batch)
 	length := len(losses) / len(rows)
@@ -288,6 +294,10 @@ func measure(ctx context.Context, g *bucketGraphs, b lossgraph.Batch) ([]RowEval
 		}
 		row := &rows[i/length]
 		row.Loss += w * float64(l)
+		if teacher != nil {
+			row.Loss -= w * float64(teacher.CrossEntropy) * float64(entropy[i])
+			row.CrossEntropy += w * float64(entropy[i])
+		}
 		row.Weight += w
 		row.Tokens++
 		if predictions[i] == b.Targets[i] {

@@ -14,20 +14,22 @@ const (
 	keyEvaluations = "training.validation"
 )
 
-// Numbers of columns: with rewards, without, and the numbers in checkpoints from before a column existed.
+// Numbers of columns: with rewards, beside a teacher, without either, and the numbers in checkpoints from before a column
+// existed.
 var (
-	historyColumns    = []int{10, 6, 4, 3}
-	evaluationColumns = []int{7, 3, 1}
+	historyColumns    = []int{10, 8, 6, 4, 3}
+	evaluationColumns = []int{7, 5, 3, 1}
 )
 
 func (t *Trainer) writeHistory(g *ggml.GGUF) error {
 	var history, evaluations table
 	for _, m := range t.History {
 		values := []float64{m.Loss, m.LearningRate, m.GradNorm, float64(m.Tokens), float64(m.RowTokens), m.Epoch}
-		history.add(m.Step, append(values, m.Rewards.columns()...)...)
+		history.add(m.Step, append(append(values, m.Rewards.columns()...), m.Distilled.columns()...)...)
 	}
 	for _, e := range t.Evaluations {
-		evaluations.add(e.Step, append([]float64{e.Loss, e.Accuracy, float64(e.Tokens)}, e.Rewards.columns()...)...)
+		values := []float64{e.Loss, e.Accuracy, float64(e.Tokens)}
+		evaluations.add(e.Step, append(append(values, e.Rewards.columns()...), e.Distilled.columns()...)...)
 	}
 	if err := history.write(g, keyHistory); err != nil {
 		return err
@@ -44,7 +46,7 @@ func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation,
 		v := rows.row(i, historyColumns[0])
 		history = append(history, StepMetrics{
 			Step: int(step), Loss: v[0], LearningRate: v[1], GradNorm: v[2], Tokens: count(v[3]), RowTokens: count(v[4]), Epoch: v[5],
-			Rewards: rewardsIn(rows, v),
+			Rewards: rewardsIn(rows, v), Distilled: distilledIn(rows, historyColumns[2], v),
 		})
 	}
 	if rows, err = readTable(g, keyEvaluations, evaluationColumns); err != nil {
@@ -52,7 +54,7 @@ func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation,
 	}
 	for i, step := range rows.steps {
 		v := rows.row(i, evaluationColumns[0])
-		evaluations = append(evaluations, Evaluation{Step: int(step), Loss: v[0], Accuracy: v[1], Tokens: count(v[2]), Rewards: rewardsIn(rows, v)})
+		evaluations = append(evaluations, Evaluation{Step: int(step), Loss: v[0], Accuracy: v[1], Tokens: count(v[2]), Rewards: rewardsIn(rows, v), Distilled: distilledIn(rows, evaluationColumns[2], v)})
 	}
 	return history, evaluations, nil
 }
@@ -72,6 +74,22 @@ func rewardsIn(x table, row []float64) *Rewards {
 	}
 	last := row[len(row)-4:]
 	return &Rewards{last[0], last[1], last[2], last[3]}
+}
+
+// columns returns the terms as columns; none without a teacher.
+func (d *Distilled) columns() []float64 {
+	if d == nil {
+		return nil
+	}
+	return []float64{d.Divergence, d.CrossEntropy}
+}
+
+// distilledIn returns the terms in the two columns after the plain ones of a row, or nil if the table has other columns.
+func distilledIn(x table, plain int, row []float64) *Distilled {
+	if len(x.values) != (plain+2)*len(x.steps) {
+		return nil
+	}
+	return &Distilled{row[plain], row[plain+1]}
 }
 
 // count converts x to a count; −1 if x is invalid.

@@ -185,7 +185,7 @@ func (t *Trainer) batchRows() int {
 // buildGraphs rebuilds the graphs of a step. With checkpointing they keep results of layers in so many bytes.
 func (t *Trainer) buildGraphs(checkpointing bool, keep int64) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{
-		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, Keep: keep, ComputeType: t.options.ComputeType,
+		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, CrossEntropy: t.opt.entropy, Checkpoint: checkpointing, Keep: keep, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Hooks: t.reduction.hooks(),
 		Layers: t.options.layers, LayerHook: t.options.layerHook,
 	})

@@ -26,7 +26,9 @@ type step struct {
 	// bySample holds the slopes of Options.Loss; nil for cross-entropy, and before they are known.
 	bySample *sampleSlopes
 	metrics  StepMetrics
-	taken    bool // all values were finite, and the parameters were updated
+	// crossEntropy is the mean per token beside a teacher.
+	crossEntropy float64
+	taken        bool // all values were finite, and the parameters were updated
 }
 
 // planStep plans the next step.
@@ -129,6 +131,9 @@ func (t *Trainer) compute(ctx context.Context) (*step, error) {
 		return nil, t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", m.Step, m.Loss, m.GradNorm), t.options.ComputeType)
 	}
 	s.metrics.Loss = s.loss()
+	if teacher := t.options.Loss.Teacher; teacher != nil {
+		s.metrics.Distilled = &Distilled{Divergence: s.metrics.Loss - float64(teacher.CrossEntropy)*s.crossEntropy, CrossEntropy: s.crossEntropy}
+	}
 	return s, nil
 }
 
@@ -182,18 +187,18 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 		err = t.accumulate(ctx, s)
 	}
 	wait := t.reduction.end(ctx)
-	var own StepMetrics
+	var own step
 	if s != nil {
-		own = s.metrics
+		own = *s
 	}
-	loss := []float64{own.Loss}
-	err = parallel.AgreeOn(ctx, t.group, err, loss, append(t.shared(),
-		parallel.Shared{Name: "the number of tokens of the step", Value: own.RowTokens}, parallel.Shared{Name: "the learning rate", Value: own.LearningRate})...)
+	sums := []float64{own.metrics.Loss, own.crossEntropy}
+	err = parallel.AgreeOn(ctx, t.group, err, sums, append(t.shared(),
+		parallel.Shared{Name: "the number of tokens of the step", Value: own.metrics.RowTokens}, parallel.Shared{Name: "the learning rate", Value: own.metrics.LearningRate})...)
 	waitErr := wait()
 	if err != nil {
 		return err
 	}
-	s.metrics.Loss = loss[0]
+	s.metrics.Loss, s.crossEntropy = sums[0], sums[1]
 	// The rest is not cancellable, because the other ranks go on.
 	ctx = context.WithoutCancel(ctx)
 	if waitErr != nil {

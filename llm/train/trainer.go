@@ -21,11 +21,12 @@ type StepMetrics struct {
 	Step         int     // counted from 1
 	Loss         float64 // mean cross-entropy per token, nats, or Options.Loss
 	LearningRate float64
-	GradNorm     float64  // global gradient norm before clipping
-	Tokens       int      // number of trained tokens, with nonzero weight
-	RowTokens    int      // number of tokens of its rows, without padding; 0 in checkpoints from before Epoch existed
-	Epoch        float64  // passes over the data completed after it, such as 0.25
-	Rewards      *Rewards // of a Loss that has them; otherwise nil
+	GradNorm     float64    // global gradient norm before clipping
+	Tokens       int        // number of trained tokens, with nonzero weight
+	RowTokens    int        // number of tokens of its rows, without padding; 0 in checkpoints from before Epoch existed
+	Epoch        float64    // passes over the data completed after it, such as 0.25
+	Rewards      *Rewards   // of a Loss that has them; otherwise nil
+	Distilled    *Distilled // of a Loss with a Teacher; otherwise nil
 }
 
 // A Trainer fits parameters to a data set. It is used by one goroutine. Close it before the model, the
@@ -134,7 +135,7 @@ func (t *Trainer) open(params []parameter) error {
 	if t.shape, err = t.options.stepShape(t.m.Architecture(), t.data, t.batchRows()); err != nil {
 		return err
 	}
-	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params, t.shape.tokens()); err != nil {
+	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params, t.shape); err != nil {
 		return err
 	}
 	t.reduction = newReduction(t.group, t.opt)

@@ -46,6 +46,9 @@ func (d *display) step(m train.StepMetrics, tokensPerSecond float64) {
 		}
 		more = append(more, fmt.Sprintf("accuracy %.0f %%", 100*r.Accuracy))
 	}
+	if d := m.Distilled; d != nil {
+		more = append(more, fmt.Sprintf("divergence %.3g", d.Divergence), fmt.Sprintf("cross-entropy %.4g", d.CrossEntropy))
+	}
 	more = append(more, fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate))
 	if d.result.Peak != nil {
 		was := d.peak
@@ -65,8 +68,9 @@ func (d *display) evaluation(e train.Evaluation) {
 	case r != nil:
 		d.line.Printf("step %d: validation loss %.4f, rewards %.3g chosen and %.3g rejected, margin %.3g, accuracy %.1f %%",
 			e.Step, e.Loss, r.Chosen, r.Rejected, r.Margin(), 100*e.Accuracy)
-	case e.IsTaught:
-		d.line.Printf("step %d: validation loss %.4f (divergence from the teacher), accuracy %.1f %%", e.Step, e.Loss, 100*e.Accuracy)
+	case e.Distilled != nil:
+		d.line.Printf("step %d: validation loss %.4f (divergence from the teacher), cross-entropy %.4f, perplexity %.4g, accuracy %.1f %%",
+			e.Step, e.Loss, e.Distilled.CrossEntropy, e.Perplexity(), 100*e.Accuracy)
 	default:
 		d.line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
 	}

@@ -4,6 +4,9 @@
 const charts = [
   { title: "Loss", key: "loss", smooth: true },
   { title: "Held-out loss", key: "eval_loss" },
+  { title: "Divergence from the teacher, nats", key: "divergence", of: "loss", smooth: true },
+  { title: "Cross-entropy of the data, nats", key: "cross_entropy", of: "loss", smooth: true },
+  { title: "Held-out cross-entropy, nats", key: "cross_entropy", of: "eval_loss" },
   { title: "Margin of rewards", key: "rewards_margin", of: "loss", smooth: true },
   { title: "Held-out margin of rewards", key: "rewards_margin", of: "eval_loss" },
   { title: "Reward of chosen answers", key: "rewards_chosen", of: "loss", smooth: true },
