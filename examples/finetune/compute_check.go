@@ -22,6 +22,7 @@ func (p *trainCommand) checkCompute(ctx context.Context, out io.Writer) error {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
 	defer p.scores.Close()
+	defer p.tutor.close()
 	options := r.options
 	if r.subject, err = p.spread(r.devices, r.subject, r.sets, options); err != nil {
 		return err
@@ -31,6 +32,9 @@ func (p *trainCommand) checkCompute(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer e.Close()
+	if err := p.answerItself(r.subject, e, r.sets.Train); err != nil {
+		return err
+	}
 	if options.Loss, err = p.loss(ctx, e, r.subject.model, r.sets, options.ComputeType); err != nil {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}

@@ -203,6 +203,9 @@ func (p *trainCommand) planToFit(devices *placement.Choice, s *subject, sets *tr
 	if err == nil {
 		err = sampler.reserve(&of)
 	}
+	if err == nil {
+		err = p.reserveTeacher(devices, sets, &of)
+	}
 	if err != nil || devices.IsCPU() {
 		return of, nil, err
 	}
@@ -220,6 +223,9 @@ func (p *trainCommand) planToFit(devices *placement.Choice, s *subject, sets *tr
 		}
 		if err == nil {
 			err = sampler.reserve(of)
+		}
+		if err == nil {
+			err = p.reserveTeacher(devices, sets, of)
 		}
 		return whole, err
 	}, nil

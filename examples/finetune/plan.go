@@ -82,6 +82,7 @@ type plannedDevice struct {
 	Optimizer   int64  `json:"gradients_and_moments"`
 	Step        int64  `json:"results_of_a_step"`
 	Evaluations int64  `json:"evaluations"`
+	Teacher     int64  `json:"teacher,omitempty"` // that stays open
 	Program     int64  `json:"program"`
 	All         int64  `json:"all"`
 	Available   int64  `json:"available"`
@@ -230,6 +231,13 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 		return nil, nil, p.NameFlags(err)
 	}
 	memory.Evaluations = memory.Evaluations.Plus(samples)
+	tutor, err := p.teacherMemory(devices, l, sets)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, n := range tutor {
+		planned.Available[i] -= n
+	}
 	d := sets.Train
 	plan := &runPlan{
 		Fits: memory.Fits(planned.Available), Checkpointing: checkpointing == train.CheckpointingOn, Recomputed: memory.Recomputed,
@@ -240,7 +248,7 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 	for i, name := range devicesOf(l) {
 		plan.Devices = append(plan.Devices, plannedDevice{
 			Name: name, Weights: memory.Weights[i], Adapter: memory.Adapters[i], Optimizer: memory.Optimizer[i], Step: memory.Step[i],
-			Evaluations: memory.Evaluations[i], All: total[i], Available: planned.Available[i],
+			Evaluations: memory.Evaluations[i], Teacher: tutor[i], All: total[i] + tutor[i], Available: planned.Available[i] + tutor[i],
 		})
 	}
 	plan.Devices[len(plan.Devices)-1].Program = planned.Program
@@ -395,10 +403,14 @@ func (r *runPlan) write(w io.Writer) error {
 		{"gradients and moments", func(d plannedDevice) int64 { return d.Optimizer }},
 		{"results of a step", func(d plannedDevice) int64 { return d.Step }},
 		{"evaluations", func(d plannedDevice) int64 { return d.Evaluations }},
+		{"teacher", func(d plannedDevice) int64 { return d.Teacher }},
 		{"program", func(d plannedDevice) int64 { return d.Program }},
 		{"all", func(d plannedDevice) int64 { return d.All }},
 		{"available", func(d plannedDevice) int64 { return d.Available }},
 	} {
+		if part.name == "teacher" && !slices.ContainsFunc(r.Devices, func(d plannedDevice) bool { return d.Teacher > 0 }) {
+			continue // it is closed before training
+		}
 		row(part.name, func(d plannedDevice) string { return layout.Bytes(part.of(d)) })
 	}
 	b.WriteByte('\n')

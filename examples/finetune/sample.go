@@ -28,11 +28,12 @@ type sampler struct {
 	predict int // tokens; -1 for up to the end of the context
 	seed    uint64
 	chat    *generate.ChatOptions // nil for text
+	answers infer.SessionOptions  // of answers by the student in training; of no context without them
 }
 
 // newSampler returns a sampler; isChat reports whether the training data went through a chat template.
 func (p *trainCommand) newSampler(m *model.Model, isChat bool) (*sampler, error) {
-	s := &sampler{m: m, prompt: p.Prompt, predict: p.Predict, seed: p.RandomSeed()}
+	s := &sampler{m: m, prompt: p.Prompt, predict: p.Predict, seed: p.RandomSeed(), answers: p.answerSession()}
 	if p.Prompt == "" || !isChat {
 		return s, nil
 	}
@@ -77,8 +78,14 @@ func (s *sampler) context() (int, error) {
 	return min(s.m.Config().Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
 }
 
-// addEstimate adds the memory of the session that writes samples, if there is a prompt.
+// addEstimate adds the memory of the sessions that write samples, if there is a prompt, and answers.
 func (s *sampler) addEstimate(to *estimate.Memory, adapters model.Adapters) error {
+	if o := s.answers; o.Context > 0 {
+		o.Adapters = adapters
+		if err := infer.AddEstimate(to, s.m, o); err != nil {
+			return err
+		}
+	}
 	if s.prompt == "" {
 		return nil
 	}

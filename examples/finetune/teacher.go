@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -32,6 +33,7 @@ type teacherFlags struct {
 	TeacherBeta float64  `name:"teacher-beta" setting:"loss" range:"[0,1]" default:"0" help:"Divergence between the probabilities, as beta of TRL's GKD trainer: 0 is the forward KL divergence, by which all that the teacher says gets likely; 1 the reverse one, by which what it does not say gets unlikely; between, the generalised Jensen-Shannon divergence." group:"Teacher"`
 	Temperature float64  `name:"temperature" setting:"loss" range:"(0,)" default:"1" help:"Divides the logits of teacher and model before their probabilities are compared: more than 1 shows more of the less likely tokens." group:"Teacher"`
 	SFTAlpha    float64  `name:"sft-alpha" setting:"loss" range:"[0,)" default:"0" help:"Weight of the cross-entropy of the answers in the data, which is added to the divergence." group:"Teacher"`
+	onPolicyFlags
 }
 
 // settings returns the loss beside the teacher.
@@ -55,6 +57,9 @@ func (f *teacherFlags) lossName() string {
 	if f.SFTAlpha > 0 {
 		name += fmt.Sprintf(", with %v of cross-entropy", f.SFTAlpha)
 	}
+	if f.OnPolicy > 0 {
+		name += fmt.Sprintf(", %v of it on-policy with up to %d tokens", f.OnPolicy, f.OnPolicyTokens)
+	}
 	return name + ", teacher " + filepath.Base(f.Teacher)
 }
 
@@ -64,11 +69,12 @@ func (p *trainCommand) checkTeacher() error {
 		if p.prefers() {
 			return fmt.Errorf("--teacher: the loss is the divergence from the teacher, and --loss %s is another; leave one of them out", p.Loss)
 		}
-		return nil
+		return p.checkOnPolicy()
 	}
 	return unset("distillation; name the teacher with --teacher", []flagState{
 		{"teacher-lora", len(p.TeacherLoRA) > 0}, {"teacher-top-k", p.TopK != 0 && p.TopK != 64}, {"teacher-beta", p.TeacherBeta != 0},
 		{"temperature", p.Temperature != 0 && p.Temperature != 1}, {"sft-alpha", p.SFTAlpha != 0},
+		{"on-policy", p.OnPolicy != 0}, {"on-policy-tokens", p.OnPolicyTokens != 0 && p.OnPolicyTokens != 128},
 	})
 }
 
@@ -99,13 +105,26 @@ func (p *trainCommand) taughtLoss() train.Loss {
 		}
 		return t, nil
 	}}
-	if p.scores != nil {
-		t.Of = p.scores.Of
+	if p.OnPolicy > 0 {
+		t.Longest = p.longestAnswer
+		t.Rows = func(_ context.Context, _ int, rows []data.Row) ([]data.Row, error) { return rows, nil }
+	}
+	if p.answers != nil {
+		t.Rows = p.answers.Rows
+	}
+	if p.scores != nil || p.answers != nil {
+		t.Of = func(s data.Sample) (train.Taught, error) {
+			if said, has := p.answers.Of(s); has {
+				return said, nil
+			}
+			return p.scores.Of(s)
+		}
 	}
 	return train.Loss{Name: p.lossName() + p.teacherSum, Teacher: t}
 }
 
-// teach computes the teacher's scores of all samples, or reads them from the cache. The teacher is open only meanwhile.
+// teach computes the teacher's scores of all samples that have answers of the data, or reads them from the cache. The
+// teacher is open only meanwhile, unless it scores answers of the student later.
 func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, student *model.Model, sets *training.Sets) (err error) {
 	if p.Teacher == "" {
 		return nil
@@ -115,8 +134,21 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 		return err
 	}
 	p.teacherSum = " " + key[:8]
-	t := &teacher{p: p, devices: devices, student: student}
-	defer t.close()
+	if err := p.measureAnswers(sets.Train); err != nil {
+		return err
+	}
+	p.tutor = &teacher{p: p, devices: devices, student: student, longest: p.teacherContext(sets)}
+	defer func() {
+		if p.OnPolicy == 0 || err != nil {
+			p.tutor.close()
+			p.tutor = nil
+		}
+	}()
+	if p.OnPolicy > 0 {
+		if err := p.tutor.open(); err != nil {
+			return err
+		}
+	}
 	line := progress.Later{W: p.Log(), Options: progress.Options{Unit: "tok"}}
 	o := distill.Options{
 		Folder: p.CacheDir, Key: key,
@@ -129,14 +161,19 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 			line.Update(int64(done), int64(total), "teacher")
 		},
 	}
-	list := []*data.Dataset{sets.Train}
+	var list []*data.Dataset
+	if p.OnPolicy < 1 {
+		list = append(list, sets.Train)
+	}
 	if sets.Valid != nil {
 		list = append(list, sets.Valid)
 	}
-	for _, d := range list {
-		t.longest = max(t.longest, d.Longest())
+	who := strings.Join(append([]string{p.Teacher}, p.TeacherLoRA...), " with ")
+	if len(list) == 0 {
+		fmt.Fprintf(p.Log(), "teacher: %s; it scores the answers of the model\n", who)
+		return nil
 	}
-	p.scores, err = distill.Open(ctx, t.open, o, list...)
+	p.scores, err = distill.Open(ctx, p.tutor.asked, o, list...)
 	if err = errors.Join(err, line.Close()); err != nil {
 		return err
 	}
@@ -146,7 +183,7 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 	} else if n > 0 {
 		where = fmt.Sprintf("%d of them from the cache", n)
 	}
-	fmt.Fprintf(p.Log(), "teacher: %s; scores of %s, %s\n", strings.Join(append([]string{p.Teacher}, p.TeacherLoRA...), " with "), cli.Count(p.scores.Len(), "sample"), where)
+	fmt.Fprintf(p.Log(), "teacher: %s; scores of %s, %s\n", who, cli.Count(p.scores.Len(), "sample"), where)
 	return nil
 }
 
@@ -176,58 +213,74 @@ type teacher struct {
 	adapters adapters.Set
 	engine   *device.Engine
 	session  *infer.Session
+	scorer   *distill.Scorer
 }
 
-func (t *teacher) open() (*distill.Scorer, error) {
+// load loads the model with its adapters.
+func (t *teacher) load(l layout.Layout) (err error) {
+	args, err := adapters.ParseAll("--teacher-lora", t.p.TeacherLoRA)
+	if err != nil {
+		return err
+	}
+	if t.model, err = model.Load(t.p.Teacher, model.LoadOptions{Layout: l}); err != nil {
+		return cli.ModelError("--teacher", t.p.Teacher, err)
+	}
+	t.adapters, err = adapters.Open(args, t.model)
+	return err
+}
+
+// asked returns the scorer, and opens it first if needed.
+func (t *teacher) asked() (*distill.Scorer, error) {
+	if t.scorer == nil {
+		if err := t.open(); err != nil {
+			return nil, err
+		}
+	}
+	return t.scorer, nil
+}
+
+func (t *teacher) open() error {
 	p := t.p
-	var err error
-	if t.model, err = model.Load(p.Teacher, model.LoadOptions{}); err != nil {
-		return nil, cli.ModelError("--teacher", p.Teacher, err)
+	if err := t.load(layout.Layout{}); err != nil {
+		return err
 	}
 	if err := distill.CheckVocabulary(t.student.Tokenizer, t.model.Tokenizer); err != nil {
-		return nil, fmt.Errorf("--teacher %s: %w", p.Teacher, err)
+		return fmt.Errorf("--teacher %s: %w", p.Teacher, err)
 	}
 	if n := t.model.Config().Context; t.longest > n {
-		return nil, fmt.Errorf("--teacher %s: a sample has %s, and the teacher was trained on %d; shorten the samples with --ctx %d", p.Teacher, cli.Count(t.longest, "token"), n, n)
-	}
-	args, err := adapters.ParseAll("--teacher-lora", p.TeacherLoRA)
-	if err != nil {
-		return nil, err
-	}
-	if t.adapters, err = adapters.Open(args, t.model); err != nil {
-		return nil, err
+		return fmt.Errorf("--teacher %s: a sample has %s, and the teacher was trained on %d; shorten the samples with --ctx %d", p.Teacher, cli.Count(t.longest, "token"), n, n)
 	}
 	l, err := t.devices.Lay(p.Log(), t.model, func(to *estimate.Memory) error {
 		return infer.AddEstimate(to, t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights()})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("--teacher: %w", err)
+		return fmt.Errorf("--teacher: %w", err)
 	}
 	if !l.IsCPU() {
 		t.adapters.Close()
 		t.model.Close()
-		if t.model, err = model.Load(p.Teacher, model.LoadOptions{Layout: l}); err != nil {
-			return nil, cli.ModelError("--teacher", p.Teacher, err)
-		}
-		if t.adapters, err = adapters.Open(args, t.model); err != nil {
-			return nil, err
+		if err := t.load(l); err != nil {
+			return err
 		}
 	}
 	if t.engine, err = device.New(device.Options{Layout: t.model.Layout(), Threads: p.ThreadCount()}); err != nil {
-		return nil, err
+		return err
 	}
 	if t.session, err = infer.NewSession(t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights(), Engine: t.engine}); err != nil {
-		return nil, fmt.Errorf("--teacher: %w", err)
+		return fmt.Errorf("--teacher: %w", err)
 	}
-	s, err := distill.NewScorer(t.session, distill.ScorerOptions{TopK: p.TopK, Temperature: p.Temperature, Vocab: t.student.Config().Vocab})
+	t.scorer, err = distill.NewScorer(t.session, distill.ScorerOptions{TopK: p.TopK, Temperature: p.Temperature, Vocab: t.student.Config().Vocab})
 	if err != nil {
-		return nil, fmt.Errorf("--teacher-top-k: %w", err)
+		return fmt.Errorf("--teacher-top-k: %w", err)
 	}
-	return s, nil
+	return nil
 }
 
 // close frees the memory of the teacher.
 func (t *teacher) close() {
+	if t == nil {
+		return
+	}
 	t.session.Close()
 	if t.engine != nil {
 		t.engine.Close()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -66,6 +67,10 @@ type trainCommand struct {
 
 	scores     *distill.Scores // of the teacher; nil without one
 	teacherSum string          // the beginning of the hash of its files
+	tutor      *teacher        // open during training with --on-policy; otherwise nil or closed
+
+	answers       *distill.OnPolicy // of the student; nil without --on-policy
+	longestAnswer int               // tokens with the prompt
 }
 
 // Run trains, or reports what training would need.
@@ -133,6 +138,7 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return cli.Interrupted(ctx, err, "nothing was trained yet; the same command continues with the teacher's scores that are in the cache")
 	}
 	defer p.scores.Close()
+	defer p.tutor.close()
 	options, err := p.options(sets.Train)
 	if err != nil {
 		return err
@@ -237,6 +243,9 @@ func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 	if err != nil {
 		return o, err
 	}
+	if err := p.measureAnswers(d); err != nil {
+		return o, err
+	}
 	o.Loss, err = p.plannedLoss()
 	o.LoRAPlus, o.Dropout, o.NEFTune = p.LoRAPlus, p.Dropout, p.NEFTune
 	if p.limit() != "" && !p.given["use-checkpointing"] && !p.given["no-checkpointing"] {
@@ -262,6 +271,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	peak, err := p.measurePeak(ctx, e, m.Config(), trained, options) // in memory that the trainer uses later
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
+	}
+	if err := p.answerItself(s, e, trained); err != nil {
+		return err
 	}
 	if options.Loss, err = p.loss(ctx, e, m, sets, options.ComputeType); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
@@ -338,12 +350,14 @@ func (p *trainCommand) trainAndReport(ctx context.Context, out io.Writer, o trai
 		return err
 	}
 	result := training.Result{
-		SavedFile: p.result(), Write: p.save(r.adapter), Peak: o.peak.at, Ended: folder.End,
+		SavedFile: p.result(), Write: p.save(r.adapter), Peak: o.peak.at, Ended: folder.End, Note: p.generating(),
 		Evaluated: func(step int) string { return r.sampleAfter(ctx, folder, step) },
 	}
+	began := time.Now()
 	if err := p.Flags.Run(ctx, p.Log(), t, o.valid, result); err != nil {
 		return err
 	}
+	p.describeAnswers(time.Since(began))
 	t.Close() // the report may need its memory
 	if err := r.measure(ctx, t.Steps()); err != nil {
 		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter in %s is complete; only the report is missing", p.result().LatestPath()))

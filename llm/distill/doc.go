@@ -3,5 +3,6 @@
 //
 // A [Scorer] computes the teacher's most likely next tokens of a sample, with their probabilities. [Open] does that for
 // all samples of data sets before training, streams them to a file, and returns the [Scores] that each step reads. So
-// the teacher is closed before training begins, and memory is the larger of the two, not their sum.
+// the teacher is closed before training begins, and memory is the larger of the two, not their sum. With [OnPolicy] the
+// student answers the prompts of the data in each step, and the teacher, which stays open, scores what it said.
 package distill

@@ -146,6 +146,13 @@ const leastSaved = 8
 func (o *Options) stepShape(a *arch.Architecture, d *data.Dataset, rows int) (batchShape, error) {
 	s := shapeOfBatches(d, rows)
 	s.teacher = o.Loss.Teacher
+	if err := s.teacher.checkRows(o, d); err != nil {
+		return s, err
+	}
+	if s.teacher != nil && s.teacher.Rows != nil {
+		longest := min(s.length, s.teacher.Longest)
+		s.longest, s.longestRow = max(s.longest, longest), max(s.longestRow, longest)
+	}
 	if !o.Loss.isOfSamples() {
 		return s, nil
 	}

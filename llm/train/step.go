@@ -37,6 +37,9 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 		return nil, err
 	}
 	rows, err := t.nextRows()
+	if err == nil && len(rows) > 0 {
+		rows, err = t.options.Loss.Teacher.replaced(ctx, t.step+1, t.shape.longestRow, rows)
+	}
 	if err != nil {
 		return nil, err
 	}

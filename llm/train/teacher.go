@@ -1,10 +1,13 @@
 package train
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // A Teacher makes a [Loss] the divergence from a teacher's probabilities, with its settings.
@@ -13,6 +16,47 @@ type Teacher struct {
 	// Of returns what the teacher says of a sample of the training or of held-out data. It must return the same for the
 	// same sample, and it is called for each batch with the sample.
 	Of func(s data.Sample) (Taught, error)
+	// Rows, if not nil, replaces the rows of a step, counted from 1, before it is computed, as on-policy distillation
+	// does. It returns as many rows, each of one sample with a trained token and of at most Longest predicted tokens, or as
+	// many as the data allows if that is less. The same parameters and step must give the same rows, so that a run resumes
+	// byte for byte. It needs rows of one sample, and a run without a group.
+	Rows    func(ctx context.Context, step int, rows []data.Row) ([]data.Row, error)
+	Longest int
+}
+
+// replaced returns the rows of a step after [Teacher.Rows].
+func (t *Teacher) replaced(ctx context.Context, step, longest int, rows []data.Row) ([]data.Row, error) {
+	if t == nil || t.Rows == nil {
+		return rows, nil
+	}
+	list, err := t.Rows(ctx, step, rows)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != len(rows) {
+		return nil, fmt.Errorf("step %d: the teacher's Rows returned %d rows for %d", step, len(list), len(rows))
+	}
+	for i, row := range list {
+		if len(row) != 1 || row[0].Targets() == 0 || row.Predicted() > longest {
+			return nil, fmt.Errorf("step %d: row %d of the teacher's Rows must be one sample of at most %d predicted tokens, one of them trained", step, i, longest)
+		}
+	}
+	return list, nil
+}
+
+// checkRows reports what [Teacher.Rows] cannot go with.
+func (t *Teacher) checkRows(o *Options, d *data.Dataset) error {
+	switch {
+	case t == nil || t.Rows == nil:
+		return nil
+	case parallel.OrAlone(o.Group).Size() > 1:
+		return errors.New("the teacher's Rows replace rows of a step in one process; train without a group")
+	case d.IsPacked():
+		return errors.New("the teacher's Rows replace rows of one sample; do not pack the data")
+	case t.Longest < 1:
+		return fmt.Errorf("the teacher's Rows have up to %d predicted tokens; they must have at least 1", t.Longest)
+	}
+	return nil
 }
 
 // Taught is what a teacher says of the trained tokens of a sample, in order, see [TrainedTokens]: for each the TopK most

@@ -50,6 +50,9 @@ func (d *display) step(m train.StepMetrics, tokensPerSecond float64) {
 		more = append(more, fmt.Sprintf("divergence %.3g", d.Divergence), fmt.Sprintf("cross-entropy %.4g", d.CrossEntropy))
 	}
 	more = append(more, fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate))
+	if d.result.Note != nil {
+		more = append(more, d.result.Note())
+	}
 	if d.result.Peak != nil {
 		was := d.peak
 		if d.peak = d.result.Peak(tokensPerSecond); was > 0 && d.peak == 0 {

@@ -21,6 +21,8 @@ type Result struct {
 	Write func(path string) error
 	// Peak is documented in [run.Options].
 	Peak func(reached float64) float64
+	// Note returns a remark for the progress of each step; may be nil.
+	Note func() string
 	// Evaluated returns a remark for the evaluation after a step, except the one before the first; may be nil.
 	Evaluated func(step int) string
 	// Ended is called at the end of the run; may be nil.

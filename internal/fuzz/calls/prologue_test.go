@@ -187,6 +187,7 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	scorer, err := distill.NewScorer(session, distill.ScorerOptions{TopK: 2})
 	keep(scorer, err)
 	keep(distill.Open(context.Background(), func() (*distill.Scorer, error) { return scorer, nil }, distill.Options{ScorerOptions: distill.ScorerOptions{TopK: 2}}, d))
+	keep(distill.NewOnPolicy(m, scorer, d, distill.OnPolicyOptions{Share: 1, MaxTokens: 2, Threads: 1}))
 	folder, err := run.CreateNew("runs", "run") // one per goroutine
 	keep(folder, err)
 	keep(run.Progress{}, nil)
