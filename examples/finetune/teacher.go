@@ -69,6 +69,9 @@ func (p *trainCommand) checkTeacher() error {
 		if p.prefers() {
 			return fmt.Errorf("--teacher: the loss is the divergence from the teacher, and --loss %s is another; leave one of them out", p.Loss)
 		}
+		if p.Beta != 0 && p.Beta != 0.1 {
+			return fmt.Errorf("--beta %v: beside a teacher it is --teacher-beta; --beta belongs to losses that compare answers", p.Beta)
+		}
 		return p.checkOnPolicy()
 	}
 	return unset("distillation; name the teacher with --teacher", []flagState{

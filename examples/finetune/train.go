@@ -179,7 +179,7 @@ func (p *trainCommand) check() error {
 	case math.IsInf(float64(float32(p.Rate*p.LoRAPlus)), 0):
 		return fmt.Errorf("--lora-plus %v with --adam-alpha %v: their product, the learning rate of B, overflows; lower one of them", p.LoRAPlus, p.Rate)
 	}
-	return cmp.Or(p.adapterFlags.check(p.given), p.checkLoss(), p.checkTeacher())
+	return cmp.Or(p.adapterFlags.check(p.given), p.checkTeacher(), p.checkLoss())
 }
 
 func isFile(path string) bool {
