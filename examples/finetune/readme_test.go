@@ -82,6 +82,7 @@ func TestRecipes(t *testing.T) {
 	defer g.Close()
 	require.NoError(t, g.Set("llama.context_length", uint32(256))) // room for a list of tools
 	require.NoError(t, g.WriteFile(filepath.Join(folder, "model.gguf")))
+	require.NoError(t, g.WriteFile(filepath.Join(folder, "teacher.gguf")))
 	var names []string
 	for _, path := range recipes {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
@@ -91,6 +92,9 @@ func TestRecipes(t *testing.T) {
 		if name == "tools" {
 			args = append(args, "--chat-template", "tools.jinja")
 		}
+		if name == "distil" { // a teacher that differs from the student
+			args = append(args, "--teacher-lora", filepath.Join("runs", "chat", "adapter.gguf"))
+		}
 		c := exec.Command("finetune", args...)
 		c.Dir = folder
 		out, err := c.CombinedOutput()
@@ -98,5 +102,5 @@ func TestRecipes(t *testing.T) {
 		require.FileExists(t, filepath.Join(folder, "runs", name, "adapter-best.gguf"))
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"chat", "classify", "label", "prefer", "rule", "style", "tools"}, names)
+	require.Equal(t, []string{"chat", "classify", "distil", "label", "prefer", "rule", "style", "tools"}, names)
 }
