@@ -51,14 +51,14 @@ func familiarPage(t *testing.T) string {
 			fmt.Fprintf(&page, "It says:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(notes), "\n", "\n    "))
 		}
 	}
-	return fmt.Sprintf("# Command lines of other trainers\n\nTen each from the documentation of mlx-lm, TRL, LLaMA-Factory and Unsloth, with the paths of model, data and files changed, and the name of the program: %d of %d work. "+
+	return fmt.Sprintf("# Command lines of other trainers\n\nTen each from the documentation of mlx-lm, TRL, LLaMA-Factory and Unsloth, and two of TRL's GKD trainer, with the paths of model, data and files changed, and the name of the program: %d of %d work. "+
 		"The others say what is called what here. Here flags are read, and neither model nor data: a `template`, for example, is compared with the model when it trains, and `bf16` with the processor. Written by `scripts/pages`.\n%s", works, lines, page.String())
 }
 
 // programsHere maps programs of other trainers to the commands here.
 var programsHere = [][2]string{
 	{"mlx_lm.lora ", "finetune "}, {"mlx_lm.generate ", "finetune chat "},
-	{"trl sft ", "finetune "}, {"python trl/scripts/sft.py ", "finetune "},
+	{"python trl/experimental/gkd/gkd.py ", "finetune "}, {"trl sft ", "finetune "}, {"python trl/scripts/sft.py ", "finetune "},
 	{"llamafactory-cli train ", "finetune train "}, {"llamafactory-cli export ", "finetune merge "},
 	{"python unsloth-cli.py ", "finetune "}, {"unsloth train ", "finetune train "},
 }
