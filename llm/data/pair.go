@@ -149,6 +149,9 @@ func (r *record) comparable(a, b *Example) *fault {
 		if a.Prompt == "" {
 			splitTexts(a, b)
 		}
+		if a.Prompt == "" {
+			return r.noPrompt("text")
+		}
 		return nil
 	}
 	n := sameStart(a.Messages, b.Messages)
@@ -156,7 +159,7 @@ func (r *record) comparable(a, b *Example) *fault {
 		return sameSides(chosen, rejected)
 	}
 	if n = min(n, len(a.Messages)-1, len(b.Messages)-1); n == 0 {
-		return faultf(MissingKey, sayName, "the answers have no %q, and no message that both begin with", r.p.name("prompt")).by("Keys", "prompt", "")
+		return r.noPrompt("message")
 	}
 	a.PromptMessages, b.PromptMessages = n, n
 	for name, x := range map[string]*Example{chosen: a, rejected: b} {
@@ -165,6 +168,10 @@ func (r *record) comparable(a, b *Example) *fault {
 		}
 	}
 	return nil
+}
+
+func (r *record) noPrompt(common string) *fault {
+	return faultf(MissingKey, sayName, "the answers have no %q, and no %s that both begin with", r.p.name("prompt"), common).by("Keys", "prompt", "")
 }
 
 func sameSides(chosen, rejected string) *fault {

@@ -83,6 +83,8 @@ func TestBrokenPairs(t *testing.T) {
 		`{"prompt": "U", "tools": [1], "chosen": "A", "rejected": "B"}`:                                                    `tools[0] is a number where an object is expected; fix the record, or skip broken records`,
 		`{"prompt": {"role": "user"}, "chosen": "A", "rejected": "B"}`:                                                     `"prompt" is an object where a string is expected; write it in quotes`,
 		`{"chosen": [` + user + `, ` + good + `], "rejected": [` + user + `]}`:                                             `the answers have no "prompt", and no message that both begin with; add it, or name the key that has it`,
+		`{"prompt": "", "chosen": "A", "rejected": "B"}`:                                                                   `the answers have no "prompt", and no text that both begin with; add it, or name the key that has it`,
+		`{"chosen": " A", "rejected": " B"}`:                                                                               `the answers have no "prompt", and no text that both begin with; add it, or name the key that has it`,
 		`{"prompt": 1, "chosen": "A", "rejected": "B"}`:                                                                    `"prompt" is a number where a string is expected; write it in quotes`,
 		`{"prompt": [], "chosen": "A", "rejected": "B"}`:                                                                   `"prompt" has no message; remove the record`,
 		`{"prompt": "U", "chosen": [], "rejected": [` + good + `]}`:                                                        `"chosen" has no message; remove the record`,
