@@ -24,7 +24,7 @@ bool kern_gemv_takes(enum ggml_type type) {
 	return other == GGML_TYPE_F32 || kern_traits(other)->from_float != NULL;
 }
 
-bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_vnni_of(type) != NULL; }
+bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_vnni_of(type, 1) != NULL; }
 
 // Returns the number of elements per part of a row of k. All parts except the last are equal, and
 // consist of whole blocks of any type.
@@ -51,7 +51,7 @@ static size_t kern_column_size(const struct kern_columns *c, int64_t k) {
 
 // Quantises the columns of a matrix for weights of a type, unless they are already.
 static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights, int64_t matrix) {
-	const struct kern_vnni *vnni = kern_vnni_of(weights);
+	const struct kern_vnni *vnni = kern_vnni_of(weights, c->x->ne[1]);
 	enum ggml_type type = kern_traits(weights)->vec_dot_type;
 	bool same = vnni != NULL ? c->vnni != NULL && c->vnni->pack == vnni->pack : c->vnni == NULL && c->type == type;
 	c->vnni = vnni;
@@ -98,6 +98,10 @@ static void kern_gemv_rows(const struct ggml_tensor *w, int64_t matrix, const st
 	int64_t k = w->ne[0], n = c->x->ne[1], size = kern_part_size(w->type, k);
 	size_t step = ggml_row_size(w->type, size), column_step = kern_column_size(c, size);
 	const char *row = (const char *)kern_matrix(w, matrix) + (size_t)from * w->nb[1];
+	if (c->vnni != NULL && c->vnni->multiply != NULL) {
+		c->vnni->multiply(y, ldy, k, to - from, row, w->nb[1], c->data, c->stride, n);
+		return;
+	}
 	kern_prefetch(row, KERN_PREFETCH_DISTANCE);
 	for (int64_t m = from; m < to; m++, row += w->nb[1], y++) {
 		const char *part = row, *column = c->data;

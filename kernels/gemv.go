@@ -32,7 +32,7 @@ var gemv = &ggml.NativeOp{
 // X is quantised to the type that W's dot product takes, exactly as in [ggml.Context.MulMat]; the
 // difference is software prefetch of W, up to three times as fast if W is not in a cache. Use it
 // for up to about eight columns; MulMat is faster for more. Sums are in MulMat's order, except for
-// types with [HasBatchedGEMV].
+// types with [HasBatchedGEMV], for which it is faster than [GEMM] up to about thirty columns.
 //
 // It is one op of the CPU backend for every eight matrices, and its results do not depend on the
 // number of threads. If the CPU plugin does not export its dot products, it is composed of MulMat
@@ -53,8 +53,9 @@ func GEMV(c *ggml.Context, x *ggml.Tensor, w ...*ggml.Tensor) *ggml.Tensor {
 }
 
 // HasBatchedGEMV reports whether [GEMV] multiplies a row of the type by several columns at once, so
-// that up to four take little longer than one: Q8_0, Q4_0, Q4_K, Q5_K and Q6_K on processors with
-// AVX512-VNNI. Otherwise the time is proportional to the columns.
+// that up to four take little longer than one, and sixteen less than twice as long as eight: Q8_0, Q4_0,
+// Q4_K, Q5_K and Q6_K on processors with AVX512-VNNI. Otherwise the time is proportional to the columns.
+// The products of a column are the same among one to seven columns, and among eight and more.
 func HasBatchedGEMV(t ggml.Type) bool {
 	loadPlugin()
 	return bool(C.kern_gemv_batched(C.enum_ggml_type(t)))

@@ -1,19 +1,15 @@
 #include "gemv_vnni.h"
-#include "blocks.h"
 #include "gemv_vnni_k.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
-#include "vnni.h"
+#include "gemv_vnni_blocks.h"
 
 #include <string.h>
 
-// A part consists of eight blocks of a row.
-enum { KERN_PART_BLOCKS = 8, KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK, KERN_LANES = KERN_REGISTER / 4 };
+enum { KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK, KERN_LANES = KERN_REGISTER / 4 };
 
-// Zero-point correction: vpdpbusd takes a row's elements unsigned, so an offset, the zero point, is
-// added to them. Its contribution to the sum of each lane depends only on the column, and is
-// subtracted in advance. This is the part of a packed column for one part of a row.
+// The part of a packed column for one part of a row, with the correction of each lane.
 struct kern_vnni_part {
 	_Alignas(KERN_REGISTER) int8_t q[KERN_PART / KERN_REGISTER][KERN_REGISTER];
 	int32_t correction[KERN_PART / KERN_REGISTER][KERN_LANES];
@@ -21,31 +17,6 @@ struct kern_vnni_part {
 };
 
 static size_t kern_vnni_size(int64_t k) { return (size_t)((k + KERN_PART - 1) / KERN_PART) * sizeof(struct kern_vnni_part); }
-
-KERN_VNNI_INLINE __m128i kern_quantize_half(__m512 x, float scale) {
-	return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(scale))));
-}
-
-// Quantises a block of a column to 8 bits with a scale.
-KERN_VNNI_INLINE __m256i kern_quantize_block(const float *x, float *d) {
-	__m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + KERN_BLOCK / 2);
-	float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
-	float scale = largest > 0 ? 127 / largest : 0;
-	*d = _cvtsh_ss(_cvtss_sh(largest / 127, _MM_FROUND_TO_NEAREST_INT));
-	return _mm256_set_m128i(kern_quantize_half(second, scale), kern_quantize_half(first, scale));
-}
-
-// Returns the negated contribution of a zero point to the sums of four products each.
-KERN_VNNI_INLINE __m256i kern_correction(__m256i q, int zero_point) {
-	__m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
-	return _mm256_mullo_epi32(sums, _mm256_set1_epi32(-zero_point));
-}
-
-// Returns the scales of eight blocks, each in the low or the high half of alternating four bytes.
-KERN_VNNI_INLINE __m256 kern_scales(__m256i fours) {
-	const __m256i halves = _mm256_setr_epi32(0, 16, 0, 16, 0, 16, 0, 16);
-	return _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srlv_epi32(fours, halves)));
-}
 
 // Adds a register of products to sums, each lane scaled by its block's scales in the row and in the
 // column.
@@ -55,8 +26,6 @@ KERN_VNNI_INLINE __m512 kern_add_scaled(__m512 sums, __m512i products, __m512i b
 }
 
 // Q8_0: a register is two blocks.
-
-enum { KERN_ZERO_POINT_Q8_0 = 128 };
 
 KERN_VNNI static void kern_pack_q8_0(const float *x, void *column, int64_t k) {
 	struct kern_vnni_part *parts = column;
@@ -68,15 +37,6 @@ KERN_VNNI static void kern_pack_q8_0(const float *x, void *column, int64_t k) {
 		_mm256_storeu_si256((void *)(p->q[r] + half * KERN_BLOCK), q);
 		_mm256_storeu_si256((void *)(p->correction[r] + half * KERN_LANES / 2), kern_correction(q, KERN_ZERO_POINT_Q8_0));
 	}
-}
-
-KERN_VNNI_INLINE __m256 kern_scales_q8_0(const struct kern_q8_0 *w) {
-	const __m512i four = _mm512_setr_epi32(0, 8, 17, 25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-	const __m512i more = _mm512_setr_epi32(0, 0, 0, 0, 2, 10, 19, 27, 0, 0, 0, 0, 0, 0, 0, 0);
-	const char *bytes = (const char *)w;
-	__m512i low = _mm512_permutex2var_epi32(_mm512_loadu_si512(bytes), four, _mm512_loadu_si512(bytes + KERN_REGISTER));
-	__m512i high = _mm512_permutex2var_epi32(_mm512_loadu_si512(bytes + 2 * KERN_REGISTER), more, _mm512_loadu_si512(bytes + 3 * KERN_REGISTER));
-	return kern_scales(_mm256_blend_epi32(_mm512_castsi512_si256(low), _mm512_castsi512_si256(high), 0xf0));
 }
 
 KERN_VNNI_INLINE void kern_accumulate_part_q8_0(__m512 *sums, const struct kern_q8_0 *w, const char *columns, size_t stride, const int n) {
@@ -100,8 +60,6 @@ KERN_VNNI_INLINE void kern_accumulate_part_q8_0(__m512 *sums, const struct kern_
 // Q4_0: a register holds the first or the second halves of four blocks. Both halves of a block add to one
 // sum.
 
-enum { KERN_ZERO_POINT_Q4_0 = 8 };
-
 KERN_VNNI static void kern_pack_q4_0(const float *x, void *column, int64_t k) {
 	struct kern_vnni_part *parts = column;
 	memset(parts, 0, kern_vnni_size(k));
@@ -113,12 +71,6 @@ KERN_VNNI static void kern_pack_q4_0(const float *x, void *column, int64_t k) {
 		_mm_storeu_si128((void *)(p->q[r + 1] + quarter * KERN_BLOCK / 2), _mm256_extracti128_si256(q, 1));
 		_mm_storeu_si128((void *)(p->correction[r] + quarter * KERN_LANES / 4), _mm_add_epi32(_mm256_castsi256_si128(correction), _mm256_extracti128_si256(correction, 1)));
 	}
-}
-
-KERN_VNNI_INLINE __m256 kern_scales_q4_0(const struct kern_q4 *w) {
-	const __m512i all = _mm512_setr_epi32(0, 4, 9, 13, 18, 22, 27, 31, 0, 0, 0, 0, 0, 0, 0, 0);
-	const char *bytes = (const char *)w;
-	return kern_scales(_mm512_castsi512_si256(_mm512_permutex2var_epi32(_mm512_loadu_si512(bytes), all, _mm512_loadu_si512(bytes + KERN_REGISTER))));
 }
 
 KERN_VNNI_INLINE __m128i kern_load_q4(const struct kern_q4 *w) { return _mm_loadu_si128((const void *)w->q); }
@@ -167,24 +119,25 @@ KERN_VNNI_INLINE void kern_accumulate_part_q4_0(__m512 *sums, const struct kern_
 KERN_VNNI_KERNEL(q8_0, kern_q8_0)
 KERN_VNNI_KERNEL(q4_0, kern_q4)
 
-const struct kern_vnni *kern_vnni_of(enum ggml_type type) {
+const struct kern_vnni *kern_vnni_of(enum ggml_type type, int64_t n) {
+	bool panel = n >= KERN_PANEL_FROM;
 	static const struct kern_vnni q8_0 = {kern_vnni_size, kern_pack_q8_0, kern_accumulate_q8_0};
 	static const struct kern_vnni q4_0 = {kern_vnni_size, kern_pack_q4_0, kern_accumulate_q4_0};
 	if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) {
 		return NULL;
 	}
 	switch (type) {
-	case GGML_TYPE_Q8_0: return &q8_0;
-	case GGML_TYPE_Q4_0: return &q4_0;
-	case GGML_TYPE_Q4_K: return &kern_vnni_q4_k;
-	case GGML_TYPE_Q5_K: return &kern_vnni_q5_k;
-	case GGML_TYPE_Q6_K: return &kern_vnni_q6_k;
+	case GGML_TYPE_Q8_0: return panel ? &kern_panel_q8_0 : &q8_0;
+	case GGML_TYPE_Q4_0: return panel ? &kern_panel_q4_0 : &q4_0;
+	case GGML_TYPE_Q4_K: return panel ? &kern_panel_q4_k : &kern_vnni_q4_k;
+	case GGML_TYPE_Q5_K: return panel ? &kern_panel_q5_k : &kern_vnni_q5_k;
+	case GGML_TYPE_Q6_K: return panel ? &kern_panel_q6_k : &kern_vnni_q6_k;
 	default: return NULL;
 	}
 }
 
 #else
 
-const struct kern_vnni *kern_vnni_of(enum ggml_type type) { return NULL; }
+const struct kern_vnni *kern_vnni_of(enum ggml_type type, int64_t n) { return NULL; }
 
 #endif

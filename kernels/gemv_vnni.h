@@ -16,9 +16,17 @@ struct kern_vnni {
 	void (*pack)(const float *x, void *column, int64_t k);
 	// Adds the products of a row with n packed columns, stride bytes apart, to y[0], y[ldy], …
 	void (*accumulate)(float *y, int64_t ldy, int64_t k, const void *row, const char *columns, size_t stride, int64_t n);
+	// If not NULL, used instead of accumulate: stores the products of m rows, row_size bytes apart, with n packed
+	// columns to y [m, n].
+	void (*multiply)(float *y, int64_t ldy, int64_t k, int64_t m, const char *rows, size_t row_size, const char *columns, size_t stride, int64_t n);
 };
 
-// Returns the kernel of a type; NULL for other types, and on other processors.
-const struct kern_vnni *kern_vnni_of(enum ggml_type type);
+// Returns the kernel of a type for n columns; NULL for other types, and on other processors. A product with one of
+// several columns does not depend on the others; from KERN_PANEL_FROM columns on the order of its sum is another.
+const struct kern_vnni *kern_vnni_of(enum ggml_type type, int64_t n);
+enum { KERN_PANEL_FROM = 8 };
+
+// Kernels that unpack panels of rows.
+extern const struct kern_vnni kern_panel_q8_0, kern_panel_q4_0, kern_panel_q4_k, kern_panel_q5_k, kern_panel_q6_k;
 
 #endif

@@ -1,5 +1,4 @@
 #include "gemv_vnni_k.h"
-#include "blocks.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -7,17 +6,9 @@
 
 #include <string.h>
 
-enum { KERN_REGISTERS = KERN_SUPER_BLOCK / KERN_REGISTER, KERN_SIXTEENS = KERN_SUPER_BLOCK / 16 };
+enum { KERN_REGISTERS = KERN_SUPER_BLOCK / KERN_REGISTER };
 
-// The part of a packed column for one super-block, with the sums of its elements: a minimum or zero
-// point, which is subtracted from the elements of a row, is shared by 16 of them.
-struct kern_super_column {
-	_Alignas(KERN_REGISTER) int8_t q[KERN_SUPER_BLOCK];
-	_Alignas(KERN_REGISTER) int16_t sums[KERN_SIXTEENS];
-	float d;
-};
-
-static size_t kern_super_size(int64_t k) { return (size_t)(k / KERN_SUPER_BLOCK) * sizeof(struct kern_super_column); }
+size_t kern_super_size(int64_t k) { return (size_t)(k / KERN_SUPER_BLOCK) * sizeof(struct kern_super_column); }
 
 // Sums each 16 elements: fours by products with 1, then pairs of sums twice.
 KERN_VNNI_INLINE __m256i kern_sum_sixteens(const __m512i *q) {
@@ -33,8 +24,7 @@ KERN_VNNI_INLINE __m256i kern_sum_sixteens(const __m512i *q) {
 	return _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, sums));
 }
 
-// Quantises like Q8_K.
-KERN_VNNI static void kern_pack_super(const float *x, void *column, int64_t k) {
+KERN_VNNI void kern_pack_super(const float *x, void *column, int64_t k) {
 	struct kern_super_column *c = column;
 	for (; k > 0; k -= KERN_SUPER_BLOCK, x += KERN_SUPER_BLOCK, c++) {
 		__m512 largest = _mm512_setzero_ps();

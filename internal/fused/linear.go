@@ -246,9 +246,11 @@ func (i *input) castInput(w weight) *ggml.Tensor {
 // gemmFrom returns the number of tokens from which GEMM is faster than GEMV for a matrix of a type.
 func gemmFrom(t ggml.Type) int64 {
 	switch bf16 := kernels.FastestType() == ggml.BF16; {
-	case kernels.HasBatchedGEMV(t) && !bf16:
+	case kernels.HasBatchedGEMV(t) && bf16:
+		return 32 // GEMM dequantises the matrix, which takes as long as some 25 columns
+	case kernels.HasBatchedGEMV(t):
 		return 40
-	case kernels.HasBatchedGEMV(t), t.IsQuantized() && !bf16:
+	case t.IsQuantized() && !bf16:
 		return 8
 	}
 	return 5

@@ -63,16 +63,12 @@ func rowMajorTo(t ggml.Type) int {
 	switch bf16 := kernels.FastestType() == ggml.BF16; {
 	case !gemmIsFast():
 		return 0
-	case !t.IsQuantized():
+	case !t.IsQuantized(), kernels.HasBatchedGEMV(t):
 		return all
 	case bf16 && t.BlockSize() == large:
 		return all // three or four tokens take up to a quarter longer
-	case bf16 && kernels.HasBatchedGEMV(t):
-		return 4 // five to sixteen take up to half as long again
 	case bf16:
 		return 0
-	case kernels.HasBatchedGEMV(t):
-		return all
 	}
 	return 2 // three to sixteen take up to twice as long
 }
