@@ -76,7 +76,8 @@ func forgetRPCServer(r *Registry) {
 }
 
 func addRPCServer(rpc *Registry, endpoint string) (*Registry, error) {
-	relay, err := rpcrelay.New(endpoint, Version())
+	RemoteOps() // before their functions are sent
+	relay, err := rpcrelay.New(endpoint, Version(), rpcrelay.Native{Op: C.GGML_OP_CUSTOM, ID: remoteID})
 	if err != nil {
 		return nil, fmt.Errorf("ggml: RPC server %s: %w", endpoint, err)
 	}
@@ -88,8 +89,13 @@ func addRPCServer(rpc *Registry, endpoint string) (*Registry, error) {
 	}
 	if err == nil {
 		// ggml's client queries the properties of a type only once: now.
-		for _, d := range r.Devices() {
+		for i, d := range r.Devices() {
 			d.BufferType()
+			var ops []string
+			if ops, err = relay.NativeOps(uint32(i)); err != nil {
+				break
+			}
+			d.shareOps(ops)
 		}
 	}
 	if refused := relay.Err(); refused != nil {

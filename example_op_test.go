@@ -137,3 +137,21 @@ func ExampleTensor_SetAccPrecision() {
 	// mul_mat() f32[4, 2] <nil>
 	// true true
 }
+
+// Servers of package rpc compute an op in C for clients, if both processes have registered it.
+func ExampleRemoteOps() {
+	ggml.RegisterRemoteOps(func() []ggml.RemoteOp {
+		return []ggml.RemoteOp{{NativeOp: nativetest.SumSquaresOp(), Rebuild: func(c *ggml.Context, n ggml.NativeNode) *ggml.Tensor {
+			if len(n.Operands) != 1 {
+				return nil
+			}
+			return nativetest.SumSquares(c, n.Operands[0]) // checks the operand, which a client may have forged
+		}}}
+	})
+	for _, op := range ggml.RemoteOps() {
+		if op.Name == "sum_squares_of_rows" {
+			fmt.Println(op.Name)
+		}
+	}
+	// Output: sum_squares_of_rows
+}

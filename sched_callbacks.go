@@ -193,7 +193,7 @@ func (c *schedCallbacks) reserved(before, after []memoryUse) {
 
 // keepOnCPU assigns to the CPU the nodes that a function of this process computes, with the tensors
 // they change in place, and the nodes with repacked weights: another device may claim them without
-// knowing what they are.
+// knowing what they are. Native ops that all other devices compute stay where their weights are.
 func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	cpu := s.backends[len(s.backends)-1]
 	for _, next := range []func(i *C.int) *C.struct_ggml_tensor{
@@ -202,12 +202,21 @@ func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	} {
 		var i C.int
 		for node := next(&i); node != nil; node = next(&i) {
+			if s.isRemote(node) {
+				continue
+			}
 			if e := assignInPlace(sched, node, cpu); e != nil {
 				return e
 			}
 		}
 	}
 	return nil
+}
+
+// isRemote reports whether all devices but the CPU compute a native op.
+func (s *Scheduler) isRemote(node *C.struct_ggml_tensor) bool {
+	others := s.backends[:len(s.backends)-1]
+	return len(others) > 0 && !slices.ContainsFunc(others, func(b *Backend) bool { return !bool(C.goggml_computes_native(b.device.d, node)) })
 }
 
 // moveRefused assigns ops that a device claims to support, although they would end the process, to

@@ -2,6 +2,7 @@
 
 #include "graph_check.h"
 #include "custom.h"
+#include "native.h"
 #include "precision.h"
 #include "ptr_table.h"
 #include "refusals.h"
@@ -139,8 +140,8 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 	if (goggml_misuses_repacked(node)) {
 		return false;
 	}
-	// The RPC device claims both, but a function's address and repacked weights are meaningless in
-	// another process.
+	// The RPC device claims both, but repacked weights are meaningless in another process, and so is the address of a
+	// function whose op the server does not know.
 	bool repacked = goggml_repacked_operand(node) != NULL, only_cpu = repacked || goggml_is_custom(node);
 	struct ggml_tensor moved, operand;
 	if (repacked && node->src[1] != NULL) {
@@ -152,7 +153,7 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 		node = &moved;
 	}
 	for (int i = 0; i < n_devices; i++) {
-		if (only_cpu && ggml_backend_dev_type(devices[i]) != GGML_BACKEND_DEVICE_TYPE_CPU) {
+		if (only_cpu && ggml_backend_dev_type(devices[i]) != GGML_BACKEND_DEVICE_TYPE_CPU && (repacked || !goggml_computes_native(devices[i], node))) {
 			continue;
 		}
 		if (goggml_supports(devices[i], node)) {
@@ -189,6 +190,13 @@ static bool goggml_all_reachable(struct ggml_tensor *node, ggml_backend_dev_t de
 	return goggml_reachable(node, device, known);
 }
 
+// Reports whether a node is a native op that the server computes in whose memory it is.
+static bool goggml_is_remote(const struct ggml_tensor *node) {
+	const struct ggml_tensor *root = node->view_src != NULL ? node->view_src : node;
+	ggml_backend_dev_t device = root->buffer == NULL ? NULL : ggml_backend_buft_get_device(ggml_backend_buffer_get_type(root->buffer));
+	return device != NULL && goggml_computes_native(device, node);
+}
+
 // Checks whether the devices support the op of a node on its memory.
 static void goggml_check_support(struct ggml_tensor *node, ggml_backend_dev_t *devices, int n_devices, bool memory, ggml_backend_buffer_type_t *reached, goggml_check *check) {
 	if (!goggml_supported(node, devices, n_devices)) {
@@ -197,7 +205,7 @@ static void goggml_check_support(struct ggml_tensor *node, ggml_backend_dev_t *d
 		for (int i = 0; i < n_devices && check->refusal == NULL; i++) {
 			check->refusal = goggml_refusal(devices[i], node);
 		}
-	} else if (memory && goggml_is_custom(node) && !goggml_on_host(node)) {
+	} else if (memory && goggml_is_custom(node) && !goggml_on_host(node) && !goggml_is_remote(node)) {
 		check->fault = GOGGML_FAULT_CUSTOM_NOT_HOST;
 	} else if (memory && n_devices == 1 && !goggml_all_reachable(node, devices[0], reached, check)) {
 		check->fault = GOGGML_FAULT_BUFFER_UNREACHABLE;

@@ -23,4 +23,13 @@ goggml_tensor goggml_op_native(goggml_arena *arena, const struct goggml_native_o
 // Returns the function of a native op's tensor; NULL for other tensors.
 ggml_custom_op_t goggml_native_function(const struct ggml_tensor *tensor);
 
+// Notes that a server's device computes the native op of a function. Beyond 64 functions and 1,024 devices it does nothing.
+void goggml_share_native(ggml_backend_dev_t device, ggml_custom_op_t function);
+
+// Reports whether a server's device computes the native op of a function.
+bool goggml_shares_native(ggml_backend_dev_t device, ggml_custom_op_t function);
+
+// Reports whether a node is a native op that a server's device computes.
+bool goggml_computes_native(ggml_backend_dev_t device, const struct ggml_tensor *node);
+
 #endif

@@ -1,6 +1,7 @@
 //go:build ignore
 
 #include "refusals.h"
+#include "native.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -221,6 +222,9 @@ const char *goggml_refusal(ggml_backend_dev_t device, const struct ggml_tensor *
 }
 
 bool goggml_supports(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	if (goggml_native_function(node) != NULL && ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU && !goggml_computes_native(device, node)) {
+		return false; // the RPC device claims every op
+	}
 	return ggml_backend_dev_supports_op(device, node) && goggml_refusal(device, node) == NULL;
 }
 

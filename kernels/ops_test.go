@@ -154,14 +154,16 @@ func library(t testing.TB) string {
 	return name
 }
 
+// computeMemory returns the memory that the report shows for computing on the CPU.
+func computeMemory(t *testing.T) int64 {
+	report, err := ggml.MemoryReport()
+	require.NoError(t, err)
+	i := slices.IndexFunc(report, func(m ggml.DeviceMemory) bool { return strings.HasPrefix(m.Device.Name(), "CPU") })
+	return report[i].Compute
+}
+
 // The memory report includes the scratch memory that threads keep.
 func TestScratchMemory(t *testing.T) {
-	compute := func() int64 {
-		report, err := ggml.MemoryReport()
-		require.NoError(t, err)
-		i := slices.IndexFunc(report, func(m ggml.DeviceMemory) bool { return strings.HasPrefix(m.Device.Name(), "CPU") })
-		return report[i].Compute
-	}
 	if library(t) == "" {
 		t.Skip("there is no GEMM library")
 	}
@@ -172,7 +174,7 @@ func TestScratchMemory(t *testing.T) {
 	require.NoError(t, w.Allocator.Allocate(g))
 	w.Compute(g)
 	const tile = 32 * 1024 * 4 // bytes of the smallest F32 tile of this depth
-	require.GreaterOrEqual(t, compute(), w.Allocator.Size()+tile)
+	require.GreaterOrEqual(t, computeMemory(t), w.Allocator.Size()+tile)
 }
 
 // An error names the line that calls a kernel, even if an op inside it fails.

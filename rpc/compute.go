@@ -135,7 +135,7 @@ func (s *session) compute(g *clientGraph) error {
 		if stage.g == nil {
 			continue
 		}
-		if err := s.reserveWork(b, g.device, stage.g); err != nil {
+		if err := s.reserveWork(b, g.device, stage); err != nil {
 			return err
 		}
 		if err := b.Compute(ctx, stage.g); err != nil {
@@ -156,12 +156,13 @@ func (s *session) begin() (ctx context.Context, stop func()) {
 	}
 }
 
-// reserveWork reserves the scratch memory that the CPU backend allocates for a graph and keeps.
-func (s *session) reserveWork(b *ggml.Backend, device int, g *ggml.Graph) error {
-	n, err := b.WorkBytes(g)
+// reserveWork reserves the scratch memory that the CPU backend and native ops allocate for a graph and keep.
+func (s *session) reserveWork(b *ggml.Backend, device int, of stage) error {
+	n, err := b.WorkBytes(of.g)
 	if err != nil {
 		return err
 	}
+	n += of.scratch * int64(s.server.threads)
 	if more := n - s.work[device]; more > 0 {
 		if err := s.charge(more); err != nil {
 			return err

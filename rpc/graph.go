@@ -26,6 +26,7 @@ type clientGraph struct {
 type stage struct {
 	g       *ggml.Graph // nil if nothing is computed
 	lookups []lookup    // to check before computing
+	scratch int64       // most bytes that each thread takes for a native op
 }
 
 // A builder makes a clientGraph from a message.
@@ -48,6 +49,7 @@ type builder struct {
 	uses    map[int]int    // uses of built tensors, by index
 	writes  []write
 	lookups []lookup
+	scratch int64
 }
 
 var errPanic = errors.New("an internal check of the server failed")
@@ -168,7 +170,7 @@ func (b *builder) buildStage(ctx context.Context) (s stage, err error) {
 			return s, err
 		}
 	}
-	s.lookups = slices.Clone(b.lookups)
+	s.lookups, s.scratch = slices.Clone(b.lookups), b.scratch
 	b.objects += stageBytes + lookupBytes*int64(len(b.lookups))
 	b.reset(next)
 	return s, b.pay()
@@ -182,6 +184,7 @@ func (b *builder) reset(first int) {
 	}
 	b.uses = map[int]int{} // clearing a grown map takes time
 	b.indices, b.nodes, b.writes, b.lookups = b.indices[:0], b.nodes[:0], b.writes[:0], b.lookups[:0]
+	b.scratch = 0
 }
 
 // keep records the tensor built at an index.

@@ -50,13 +50,21 @@ func (b *builder) writesResult(at int) error {
 		}
 	}
 	b.writes = append(b.writes, write{at, result})
-	if opName(said) != "opt_step_adamw" {
-		return nil
-	}
-	for _, id := range said.Sources[2:4] { // the moments, which it changes too
+	for _, id := range changes(said) {
 		if from, known := b.index[id]; known && b.m.Tensors[from].Buffer != 0 {
 			b.writes = append(b.writes, write{at, b.spanAt(from)})
 		}
+	}
+	return nil
+}
+
+// changes lists operands that an op may change beside its result.
+func changes(t *rpcwire.Tensor) []uint64 {
+	switch {
+	case opName(t) == "opt_step_adamw":
+		return t.Sources[2:4] // the moments
+	case opName(t) == "custom" && t.ViewSource != 0: // as optimizers do
+		return t.Sources[:]
 	}
 	return nil
 }
@@ -65,6 +73,9 @@ func (b *builder) writesResult(at int) error {
 // has the operand's layout, as ggml's allocator places it. Otherwise an op would change data that
 // it still has to read, and a sorting op would write out of bounds.
 func allowsOverlap(t, p *rpcwire.Tensor) bool {
+	if opName(t) == "custom" { // of native ops only the operand that the op changes in place
+		return t.ViewSource != 0 && p.ID == t.Sources[0] && t.Data == p.Data && t.Ne == p.Ne && t.Nb == p.Nb
+	}
 	if t.ViewSource != 0 && (p.ID == t.ViewSource || p.ViewSource == t.ViewSource) {
 		return true
 	}

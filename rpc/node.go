@@ -42,7 +42,8 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 	if emptyShape(said.Ne) {
 		return false, nil // nothing to compute
 	}
-	if name != "none" && !rebuild.Knows(name) {
+	native := b.nativeOp(said)
+	if name != "none" && native == nil && !rebuild.Knows(name) {
 		return false, errors.New("clients may not use this op")
 	}
 	if name == "none" || said.Flags&rpcwire.FlagCompute == 0 { // a branch that the client has not chosen
@@ -55,6 +56,9 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if native != nil {
+		return false, b.native(at, native, n)
+	}
 	if ends, err := b.lookup(said, name); ends || err != nil {
 		return ends, err
 	}
@@ -62,17 +66,23 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 	if err := cmp.Or(b.c.Err(), boundWindows(t, n)); err != nil {
 		return false, err
 	}
+	return false, b.take(at, t, n)
+}
+
+// take compares the tensor built for the node at an index with the client's description, and gives it its memory.
+func (b *builder) take(at int, t *ggml.Tensor, n rebuild.Node) error {
+	said := &b.m.Tensors[at]
 	if err := b.compare(t, said, n); err != nil {
-		return false, err
+		return err
 	}
 	flag(t, said.Flags)
 	if err := b.bind(t, said); err != nil {
-		return false, err
+		return err
 	}
 	b.keep(at, t)
-	if !isLayoutOp(name) {
+	if !isLayoutOp(n.Op) {
 		if err := b.writesResult(at); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if said.Buffer != 0 { // a scheduler leaves unused views of tensors on other devices in the graph
@@ -83,7 +93,7 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 			b.uses[b.index[id]]++
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // describe returns the description of node i, with its operands built.

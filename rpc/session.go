@@ -67,13 +67,18 @@ func (s *session) greet() error {
 	}
 	var body [rpcwire.HandshakeReplySize - 8]byte // no transport other than TCP
 	body[0], body[1], body[2] = rpcwire.Major, rpcwire.Minor, rpcwire.Patch
+	body[rpcwire.NativeOpsAt] = rpcwire.NativeOpsVersion
 	if err := s.reply(body[:]); err != nil {
 		return err
 	}
 	if err := s.allow(handshakeTimeout); err != nil {
 		return err
 	}
-	if _, err := s.r.Peek(1); err != nil {
+	first, err := s.r.Peek(1)
+	if err == nil && rpcwire.Command(first[0]) == rpcwire.NativeOps { // answered even if other clients fill the server
+		return s.nativeOps()
+	}
+	if err != nil {
 		return errEnd
 	}
 	return nil

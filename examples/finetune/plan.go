@@ -60,6 +60,7 @@ type runPlan struct {
 	RunSeconds  float64 `json:"run_seconds,omitempty"`
 	Timed       timed   `json:"timed,omitzero"`
 	noTime      string  // the reason
+	multiplier  string  // what computes products on devices
 
 	missing  string // a table
 	isPacked bool
@@ -334,6 +335,11 @@ func (p *trainCommand) probe(ctx context.Context, plan *runPlan, planned *train.
 	}
 	defer e.Close()
 	planned.Options.Engine = e
+	if !planned.Layout.IsCPU() {
+		if plan.multiplier, err = e.Multiplier(planned.Model.Sizes(), planned.Options.ComputeType); err != nil {
+			return err
+		}
+	}
 	took, err := planned.StepTime(ctx, long)
 	if errors.Is(err, train.ErrNotMeasured) {
 		plan.noTime = fmt.Sprintf("not measured: %v than %v; a longer --probe measures it", err, long)
@@ -474,7 +480,11 @@ func (r *runPlan) time() string {
 	if len(of) > 0 {
 		text = fmt.Sprintf("about %s, extrapolated from %s", text, strings.Join(of, " and "))
 	}
-	return text + ", without evaluations"
+	text += ", without evaluations"
+	if r.multiplier != "" {
+		text += "; GEMM by " + r.multiplier
+	}
+	return text
 }
 
 // seconds formats a time with about three digits.

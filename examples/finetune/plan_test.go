@@ -16,6 +16,9 @@ func TestPlannedTime(t *testing.T) {
 		"about 1.5 s per step, 2m30s for all steps, extrapolated from 2 of 22 layers and 1 of 2 rows of a batch, without evaluations": {
 			StepSeconds: 1.5, RunSeconds: 150, Timed: timed{2, 22, 1, 2},
 		},
+		"1.5 s per step, 2m30s for all steps, without evaluations; GEMM by RPC0 with ggml's ops": {
+			StepSeconds: 1.5, RunSeconds: 150, Timed: timed{22, 22, 2, 2}, multiplier: "RPC0 with ggml's ops",
+		},
 	} {
 		require.Equal(t, want, r.time())
 	}

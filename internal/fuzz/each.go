@@ -3,11 +3,14 @@ package fuzz
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
-// Calls are calls of all ops of package ggml with operands that the ops accept.
+// Calls are calls of all ops with operands that the ops accept. Those of package kernels, whose operands are optional, are
+// called several times.
 type Calls struct {
 	Leaves, Context *ggml.Context // contexts of the operands, without memory, and of the results
 	Results         []*ggml.Tensor
@@ -21,15 +24,21 @@ func NewCalls(m *Machine, seed uint64) (*Calls, error) {
 	p.width = sweepWidth
 	c := &Calls{Leaves: p.leaves, Context: p.c, program: p}
 	for _, name := range opNames {
-		if kernelFunctions[name] != nil {
+		calls := 1
+		switch {
+		case strings.HasPrefix(name, "CausalAttentionBF16") && !kernels.HasBF16Attention():
 			continue
+		case kernelFunctions[name] != nil:
+			calls = 4
 		}
-		results := p.accepted(name)
-		if results == nil {
-			c.Close()
-			return nil, fmt.Errorf("no arguments for %s", name)
+		for range calls {
+			results := p.accepted(name)
+			if results == nil {
+				c.Close()
+				return nil, fmt.Errorf("no arguments for %s", name)
+			}
+			c.Results = append(c.Results, results...)
 		}
-		c.Results = append(c.Results, results...)
 	}
 	return c, nil
 }

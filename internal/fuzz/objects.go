@@ -52,7 +52,7 @@ var functions = map[string]any{
 	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "SplitTensorEvenly": ggml.SplitTensorEvenly,
 	"PinForCUDA":  ggml.PinForCUDA,
 	"GEMMLibrary": kernels.GEMMLibrary, "HasBF16": kernels.HasBF16, "HasF16Accumulation": kernels.HasF16Accumulation,
-	"FastestType": kernels.FastestType, "HasBatchedGEMV": kernels.HasBatchedGEMV,
+	"FastestType": kernels.FastestType, "HasBatchedGEMV": kernels.HasBatchedGEMV, "Computes": kernels.Computes, "RemoteOps": ggml.RemoteOps,
 }
 
 // Calls to omit, with the reason.
@@ -75,6 +75,7 @@ var leftOut = map[string]string{
 	"SetLogger":           "it changes the process",
 	"FreeOSMemory":        "it changes nothing, and takes long",
 
+	"RegisterRemoteOps":     "as SetLogger",
 	"RegisterScratchMemory": "as SetLogger",
 	"Registry.Unload":       "others use it",
 	"GGUF.WriteFile":        "see the programs of files",

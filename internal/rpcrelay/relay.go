@@ -34,8 +34,17 @@ type Relay struct {
 	listener net.Listener
 	failure  atomic.Pointer[error] // failure of the last connection
 	several  atomic.Bool           // the server answers several connections at once
-	stall    time.Duration         // time limit for answers
+	native   atomic.Bool           // the server has native ops
+	ops      Native
+	stall    time.Duration // time limit for answers
 	patience
+}
+
+// Native says how native ops travel: tensors of Op have the address of a function, for which ID returns what servers know
+// it by.
+type Native struct {
+	Op uint32
+	ID func(address uint64) uint64
 }
 
 // handshakeTimeout also limits the wait for a server that is serving another client: it does not
@@ -52,12 +61,12 @@ var relays struct {
 func InUse() bool { return relays.inUse.Load() }
 
 // New starts a relay to the server at the endpoint, which should run the given version of ggml.
-func New(endpoint, ggml string) (*Relay, error) {
+func New(endpoint, ggml string, ops Native) (*Relay, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{Endpoint: endpoint, Address: listener.Addr().String(), ggml: ggml, listener: listener, stall: time.Minute}
+	r := &Relay{Endpoint: endpoint, Address: listener.Addr().String(), ggml: ggml, listener: listener, stall: time.Minute, ops: ops}
 	if testhook.RPCStall > 0 {
 		r.stall = testhook.RPCStall
 	}
@@ -225,6 +234,9 @@ func (c *connection) forwardGraph(header []byte, size int64) error {
 	if _, err := io.ReadFull(c.client, message); err != nil {
 		return err
 	}
+	if ops := c.relay.ops; ops.ID != nil && rpcwire.TranslateNative(message, ops.Op, ops.ID) && !c.relay.native.Load() {
+		c.fail(errNoNative) // ggml's own server would take the numbers for addresses
+	}
 	c.send(header)
 	c.send(message)
 	return c.graphs.keep(message)
@@ -311,7 +323,10 @@ func (r *Relay) probe(timeout time.Duration) error {
 	return r.greet(server, timeout)
 }
 
-var errUnknownReply = errors.New("it answers in a way that this package does not know")
+var (
+	errUnknownReply = errors.New("it answers in a way that this package does not know")
+	errNoNative     = errors.New("another server has taken its place, which has none of the kernels that it had")
+)
 
 // forwardReply forwards the reply of n bytes, or synthesizes one.
 func (c *connection) forwardReply(cmd command, n int64, request []byte) error {
@@ -414,5 +429,38 @@ func (r *Relay) greet(server net.Conn, timeout time.Duration) error {
 	if n := binary.LittleEndian.Uint64(reply); n != rpcwire.HandshakeReplySize-8 || reply[8] != rpcwire.Major || reply[9] > rpcwire.Minor {
 		return fmt.Errorf("it is not an RPC server of ggml with protocol %d.%d; start it with ggml %s", rpcwire.Major, rpcwire.Minor, r.ggml)
 	}
+	r.native.Store(reply[8+rpcwire.NativeOpsAt] == rpcwire.NativeOpsVersion)
 	return nil
+}
+
+// NativeOps asks the server for the names of the native ops of a device, on a separate connection: none if it is not this
+// project's, or of another version.
+func (r *Relay) NativeOps(device uint32) ([]string, error) {
+	if !r.native.Load() {
+		return nil, nil
+	}
+	server, err := net.DialTimeout("tcp", r.Endpoint, handshakeTimeout)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	defer server.Close()
+	if err := r.greet(server, handshakeTimeout); err != nil {
+		return nil, err
+	}
+	server.SetDeadline(time.Now().Add(handshakeTimeout))
+	request := binary.LittleEndian.AppendUint64([]byte{byte(rpcwire.NativeOps)}, 4)
+	if _, err := server.Write(binary.LittleEndian.AppendUint32(request, device)); err != nil {
+		return nil, err
+	}
+	var size [8]byte
+	if _, err := io.ReadFull(server, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(size[:])
+	if n > rpcwire.MaxNativeOps {
+		return nil, errUnknownReply
+	}
+	names := make([]byte, n)
+	_, err = io.ReadFull(server, names)
+	return strings.Fields(string(names)), err
 }

@@ -50,7 +50,7 @@ func handshakeReply(major, minor byte) []byte {
 func number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
 func start(t *testing.T, endpoint string) *Relay {
-	r := need.Value(New(endpoint, "9.9.9"))(t)
+	r := need.Value(New(endpoint, "9.9.9", Native{}))(t)
 	t.Cleanup(r.Close)
 	return r
 }

@@ -4,7 +4,11 @@
 // length, and that many bytes; some requests have none. Numbers are little-endian.
 package rpcwire
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+)
 
 // The version of the protocol, spoken by ggml 0.27.
 const Major, Minor, Patch = 8, 0, 0
@@ -37,13 +41,26 @@ const (
 	CommInit        Command = 20 // of a group of servers that sum over each other's tensors
 	CommAllReduce   Command = 21
 	CommFree        Command = 22
+
+	// Of this project's server, which announces it in the handshake: the names of a device's native ops, in lines.
+	NativeOps Command = 64
 )
+
+// NativeOpsVersion is a byte of the handshake's reply, which ggml leaves 0, that announces native ops. It rises when what a
+// name stands for changes: the operands or the parameters of an op.
+const NativeOpsVersion, NativeOpsAt = 1, 3
+
+// MaxNativeOps limits the names of a device's native ops in bytes.
+const MaxNativeOps = 1 << 14
 
 var names = [...]string{"alloc_buffer", "get_alignment", "get_max_size", "buffer_get_base", "free_buffer", "buffer_clear", "set_tensor",
 	"set_tensor_hash", "get_tensor", "copy_tensor", "graph_compute", "get_device_memory", "init_tensor", "get_alloc_size", "hello",
 	"device_count", "graph_recompute", "memset_tensor", "set_tensor_2d", "get_tensor_2d", "comm_init", "comm_allreduce", "comm_free"}
 
 func (c Command) String() string {
+	if c == NativeOps {
+		return "native_ops"
+	}
 	if int(c) < len(names) {
 		return names[c]
 	}
@@ -68,7 +85,7 @@ var requestSizes = map[Command]uint64{
 	SetTensorHash: TensorSize + 16, GetTensor: TensorSize + 16, CopyTensor: 2 * TensorSize, GetDeviceMemory: 4,
 	InitTensor: TensorSize, GetAllocSize: 4 + 11*TensorSize, Hello: CapabilitiesSize, DeviceCount: 0,
 	GraphRecompute: 12, MemsetTensor: TensorSize + 17, GetTensor2D: TensorSize + 32, CommInit: 80,
-	CommAllReduce: 4 + TensorSize, CommFree: 4,
+	CommAllReduce: 4 + TensorSize, CommFree: 4, NativeOps: 4,
 }
 
 // CheckSize refuses a request of a size that is invalid for its command, or with more data than
@@ -99,3 +116,33 @@ func (c Command) Computes() bool {
 // Reads reports whether the reply contains data of a tensor, which is available after earlier
 // graphs have been computed.
 func (c Command) Reads() bool { return c == GetTensor || c == GetTensor2D }
+
+// OpID returns what stands for a native op in the parameters of its tensors, in place of a function's address.
+func OpID(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// Offsets in the description of a tensor.
+const (
+	opAt     = 8 + 4 + 8 + 2*4*maxDims
+	paramsAt = opAt + 4
+)
+
+// TranslateNative replaces the functions' addresses in the tensors of an op, in the message of GraphCompute, by what id
+// returns for them, and reports whether there are any.
+func TranslateNative(message []byte, op uint32, id func(address uint64) uint64) (any bool) {
+	if len(message) < GraphSize {
+		return false
+	}
+	first := GraphSize + 8*uint64(binary.LittleEndian.Uint32(message[12:]))
+	for ; first+TensorSize <= uint64(len(message)); first += TensorSize {
+		t := message[first:]
+		if binary.LittleEndian.Uint32(t[opAt:]) == op {
+			any = true
+			binary.LittleEndian.PutUint64(t[paramsAt:], id(binary.LittleEndian.Uint64(t[paramsAt:])))
+		}
+	}
+	return any
+}

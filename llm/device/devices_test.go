@@ -29,7 +29,13 @@ import (
 // remote is a device with its own memory that is available everywhere: the CPU behind an RPC server.
 func remote(t testing.TB) *ggml.Device {
 	t.Helper()
-	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
+	return remoteOf(t, optest.ServerOptions{})
+}
+
+// remoteOf is the CPU behind a server with these options.
+func remoteOf(t testing.TB, o optest.ServerOptions) *ggml.Device {
+	t.Helper()
+	r, err := ggml.AddRPCServer(optest.StartRPCServerWith(t, o).Endpoint)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	return r.Devices()[0]
@@ -209,9 +215,14 @@ func TestLoweringsByPlace(t *testing.T) {
 }
 
 func TestMultiplier(t *testing.T) {
-	d := remote(t)
+	d, stock := remote(t), remoteOf(t, optest.ServerOptions{Stock: true})
 	library, err := kernels.GEMMLibrary()
 	require.NoError(t, err)
+	both := layout.Layout{Devices: []*ggml.Device{d, stock}, Of: func(layer int, _ layout.Kind) int { return max(0, layer) % 2 }}
+	there := d.Name() + " with this project's kernels"
+	if library == "" {
+		there = d.Name() + " with ggml's ops"
+	}
 	library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
 	forward, back := "16-bit integers", "16-bit integers"
 	integers := fmt.Sprintf("%s, forward in %s, gradients of inputs in %s, with %s", library, forward, back, kernels.IntegerInstructions())
@@ -232,9 +243,11 @@ func TestMultiplier(t *testing.T) {
 		{device.Options{}, layout.Sizes{5}, ggml.I16, integers},
 		{device.Options{}, layout.Sizes{5}, ggml.I8, bytes},
 		{device.Options{OpSet: device.Stock}, layout.Sizes{5}, ggml.F32, "CPU"},
-		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 0}, ggml.F32, d.Name()},
-		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 5}, ggml.F32, d.Name() + ", on the CPU by " + library},
-		{device.Options{Layout: layout.On(d), OpSet: device.Stock}, layout.Sizes{5, 5}, ggml.F32, d.Name() + ", CPU"},
+		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 0}, ggml.F32, there},
+		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 5}, ggml.F32, there + ", on the CPU by " + library},
+		{device.Options{Layout: layout.On(d), OpSet: device.Stock}, layout.Sizes{5, 5}, ggml.F32, d.Name() + " with ggml's ops, CPU"},
+		{device.Options{Layout: both}, layout.Sizes{5, 5, 0}, ggml.F32, d.Name() + " with ggml's ops, " + stock.Name() + " with ggml's ops"},
+		{device.Options{Layout: layout.On(stock)}, layout.Sizes{5, 0}, ggml.F32, stock.Name() + " with ggml's ops"},
 	} {
 		got, err := newEngine(t, c.o).Multiplier(c.weights, c.compute)
 		require.NoError(t, err)

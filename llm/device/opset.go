@@ -22,6 +22,8 @@ type OpSet string
 const (
 	Kernels OpSet = "cpu"   // this project's kernels, for the CPU
 	Stock   OpSet = "stock" // ops that every ggml device supports
+
+	remote OpSet = "remote" // kernels in training, for the CPU of a server that has them; stock ops in sessions
 )
 
 // An opSet is what engines know about the tables of some devices.
@@ -51,6 +53,17 @@ var opSets = []*opSet{{
 		return library, err
 	},
 }, {
+	name: remote, takes: func(d *ggml.Device) bool { return kernels.Computes(d, ggml.F32) }, lowering: (*Engine).remote,
+	computeType: func(d *ggml.Device) ggml.Type {
+		if kernels.FastestType() == ggml.BF16 && kernels.Computes(d, ggml.BF16) {
+			return ggml.BF16
+		}
+		return ggml.F32
+	},
+	check: checkDevices, multiplier: func(d *ggml.Device, _ ggml.Type) (string, error) {
+		return d.Name() + " with this project's kernels", nil
+	},
+}, {
 	name: Stock, takes: func(*ggml.Device) bool { return true }, lowering: (*Engine).stock, copies: true, narrow: true,
 	computeType: func(d *ggml.Device) ggml.Type {
 		if d.Type() != ggml.CPU && multipliesBF16(d) {
@@ -58,13 +71,7 @@ var opSets = []*opSet{{
 		}
 		return ggml.F32
 	},
-	check: func(l layout.Layout, t ggml.Type) error {
-		if t == ggml.F16 || isInteger(t) {
-			return fmt.Errorf("only the CPU has it, not %v; use f32 or bf16", l)
-		}
-		return nil
-	},
-	multiplier: func(d *ggml.Device, _ ggml.Type) (string, error) { return d.Name(), nil },
+	check: checkDevices, multiplier: func(d *ggml.Device, _ ggml.Type) (string, error) { return d.Name(), nil },
 }}
 
 // opSetOf returns the op set of a device.
@@ -87,8 +94,15 @@ func (o Options) opSet() (*opSet, error) {
 	return opSets[i], nil
 }
 
-// opSet returns the op set of device i.
-func (e *Engine) opSet(i int) *opSet { return cmp.Or(e.ops, opSetOf(e.places.Devices[i])) }
+// opSet returns the op set of device i. Kernels are on servers only if all devices but the CPU have them: ggml's scheduler
+// divides the nodes among devices, and believes that each server computes all.
+func (e *Engine) opSet(i int) *opSet {
+	s := cmp.Or(e.ops, opSetOf(e.places.Devices[i]))
+	if s.name == remote && slices.ContainsFunc(e.places.Devices, func(d *ggml.Device) bool { return opSetOf(d).name == Stock }) {
+		return opSets[len(opSets)-1]
+	}
+	return s
+}
 
 // main calls f for the main devices of the layout with their op sets: all except the CPU, or the CPU if it is the only
 // one.
@@ -171,6 +185,14 @@ func checkKernels(_ layout.Layout, t ggml.Type) error {
 	return nil
 }
 
+// checkDevices returns an error if only the CPU here supports the type.
+func checkDevices(l layout.Layout, t ggml.Type) error {
+	if t == ggml.F16 || isInteger(t) {
+		return fmt.Errorf("only the CPU has it, not %v; use f32 or bf16", l)
+	}
+	return nil
+}
+
 // Multiplier names what computes large products on each device that holds weights of a model with these sizes: devices
 // and, on the CPU, a GEMM library. For compute types I16 and I8 the CPU's name includes the type of other products and the
 // instructions that multiply integers.
@@ -187,8 +209,11 @@ func (e *Engine) Multiplier(weights layout.Sizes, compute ggml.Type) (string, er
 		if err != nil {
 			return "", err
 		}
-		if name != d.Name() && len(names) > 0 {
+		switch {
+		case d.Type() == ggml.CPU && name != d.Name() && len(names) > 0:
 			name = "on the CPU by " + name
+		case e.backends[i].IsRPC() && name == d.Name():
+			name += " with ggml's ops"
 		}
 		names = append(names, name)
 	}
@@ -226,6 +251,22 @@ func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
 		of.Supports = d.SupportsOp
 	}
 	return of, nil
+}
+
+// remote returns the lowering of device i, the CPU of a server that has the kernels of training.
+func (e *Engine) remote(u Use, i int) (*nn.Lowering, error) {
+	d := e.places.Devices[i]
+	if u.Phase != Training {
+		return e.stock(u, i)
+	}
+	if u.Compute == ggml.BF16 && !kernels.Computes(d, ggml.BF16) {
+		u.Compute = ggml.F32
+	}
+	of, err := nn.CPU(u.Compute)
+	if err == nil {
+		of.Supports = d.SupportsOp
+	}
+	return of, err
 }
 
 // kernels returns the CPU's lowering with kernels. In mixed layouts it multiplies in F32, which rounds less, if it does

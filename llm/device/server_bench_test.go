@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -53,6 +54,38 @@ func BenchmarkServer(b *testing.B) {
 						b.ReportMetric(float64(w.tokens)/turns.Median(0).Seconds(), "tok/s")
 					}
 					b.ReportMetric(turns.Ratio(1, 0), "×ggml")
+				})
+			})
+		}
+	}
+}
+
+// Compares steps on the CPU of a server with the same steps on this CPU, in turn, over loopback: the goal is a ratio of at most
+// 1.3. Both are the same machine.
+func BenchmarkRemoteStep(b *testing.B) {
+	types := []ggml.Type{ggml.F32}
+	if kernels.HasBF16() {
+		types = append(types, ggml.BF16)
+	}
+	for _, c := range []arch.Config{benchmodel.Small(), benchmodel.Medium()} {
+		path := need.Value(benchmodel.File("../../build/bench", c.Name, c, ggml.Q8_0))(b)
+		for _, compute := range types {
+			b.Run("model="+c.Name+"/type="+compute.String(), func(b *testing.B) {
+				testutil.Once(b, func() {
+					far := remoteOf(b, optest.ServerOptions{Threads: runtime.NumCPU()})
+					var samplers []func() time.Duration
+					for _, l := range []layout.Layout{{}, layout.On(far)} {
+						step := beginTrainingIn(b, path, l, compute)
+						samplers = append(samplers, func() time.Duration {
+							began := time.Now()
+							step()
+							return time.Since(began)
+						})
+					}
+					_, budget := testutil.BenchTime(b)
+					turns := testutil.InTurn(testutil.Rounds(), budget, samplers...)
+					b.ReportMetric(256/turns.Median(1).Seconds(), "tok/s")
+					b.ReportMetric(turns.Ratio(1, 0), "×local")
 				})
 			})
 		}
@@ -105,6 +138,10 @@ func beginDecode(b *testing.B, path string, layout layout.Layout) func() {
 }
 
 func beginTraining(b *testing.B, path string, layout layout.Layout) func() {
+	return beginTrainingIn(b, path, layout, ggml.F32)
+}
+
+func beginTrainingIn(b *testing.B, path string, layout layout.Layout, compute ggml.Type) func() {
 	m := loadAt(b, path, layout)
 	a := need.Value(lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming, Seed: 1}))(b)
 	b.Cleanup(func() { a.Close() })
@@ -113,7 +150,7 @@ func beginTraining(b *testing.B, path string, layout layout.Layout) func() {
 		samples = append(samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 129, m.Config().Vocab)})
 	}
 	t := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(128, samples), train.Options{
-		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1,
+		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1, ComputeType: compute,
 		Engine: newEngine(b, device.Options{Layout: layout}),
 	}))(b)
 	b.Cleanup(func() { t.Close() })

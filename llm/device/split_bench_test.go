@@ -24,7 +24,7 @@ import (
 )
 
 // Measures steps, prompts and tokens of a model split over the CPU and a local server, alternating between stock ops
-// and kernels for the CPU's part. The server always uses stock ops.
+// and kernels: of the CPU's part, and in steps of the server's.
 func BenchmarkSplit(b *testing.B) {
 	require.NoError(b, ggml.LoadBackends())
 	dense, mixture := benchmodel.Small(), benchmodel.Qwen3MoE()

@@ -29,6 +29,7 @@ var leftOut = map[string]string{
 	"rpc.Serve":                  "listens on the network",
 	"ggml.Commit":                "is a constant",
 	"ggml.SetLogger":             "is the process's",
+	"ggml.RegisterRemoteOps":     "is for the life of the process",
 	"ggml.RegisterScratchMemory": "is for the life of the process",
 	"ggml.LoadBackends":          "is for the life of the process",
 	"ggml.LoadBackendsFrom":      "loads code from a path",

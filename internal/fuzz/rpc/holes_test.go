@@ -13,9 +13,8 @@ import (
 // The server refuses the requests that are known to end ggml's own server or to reveal its memory to a client
 // (llama.cpp's threads of these numbers), and still serves other clients.
 func TestKnownHoles(t *testing.T) {
-	s := start(t, usual)
-	const size = 4096
-	for name, send := range map[string]func(c *client, p place){
+	const size = placeSize
+	refusesAll(t, map[string]func(c *client, p place){
 		"25289: the address of a function as a parameter": func(c *client, p place) {
 			y := node(p.tensor(2, ggml.F32, 64, 4), "custom")
 			y.Params = [rpcwire.ParamWords]int32{0x41414141, 0x4141, 1}
@@ -163,10 +162,20 @@ func TestKnownHoles(t *testing.T) {
 			y.Params = [rpcwire.ParamWords]int32{0, 1 << 20, 1 << 20, 1, 1, 1<<19 - 1, 1<<19 - 1}
 			c.compute(p.tensor(1, ggml.F32, 0, 2, 2), y)
 		},
-	} {
+	})
+}
+
+// placeSize is the size of the buffer of a client of refusesAll.
+const placeSize = 4096
+
+// refusesAll requires that a server refuses what each client sends, and still serves others.
+func refusesAll(t *testing.T, clients map[string]func(c *client, p place)) {
+	t.Helper()
+	s := start(t, usual)
+	for name, send := range clients {
 		t.Run(name, func(t *testing.T) {
 			c := s.dial(t)
-			send(c, c.alloc(size))
+			send(c, c.alloc(placeSize))
 			c.send(rpcwire.DeviceCount, nil)
 			c.refused()
 			s.dial(t).served()

@@ -37,7 +37,7 @@ func TestMessages(t *testing.T) {
 		all = append(all, recorded...)
 	}
 	var sent, refused, next atomic.Int64
-	taken := &tally{graphs: map[ggml.OpCode]int{}}
+	taken := &tally{graphs: map[string]int{}}
 	var slowest atomic.Int64 // client's wait, in nanoseconds
 	stop, canary := make(chan struct{}), make(chan time.Duration)
 	go func() { canary <- s.watch(t, stop) }()
@@ -73,11 +73,12 @@ func TestMessages(t *testing.T) {
 func (s *server) pester(seed uint64, list []session, all []message, taken *tally) (sent, refused int64, err error) {
 	r := mutator{rand.New(rand.NewPCG(seed, 0)), all}
 	recorded := list[r.IntN(len(list))]
-	conn, err := s.join(recorded)
+	conn, buffers, err := s.join(recorded)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer conn.Close()
+	r.fill(conn, buffers)
 	for range 12 {
 		m := r.message(recorded)
 		sent++
@@ -89,11 +90,11 @@ func (s *server) pester(seed uint64, list []session, all []message, taken *tally
 	return sent, 0, nil
 }
 
-// join returns a client with the buffers of a recorded one.
-func (s *server) join(recorded session) (net.Conn, error) {
+// join returns a client with the buffers of a recorded one, and their numbers.
+func (s *server) join(recorded session) (net.Conn, []uint64, error) {
 	conn, err := net.Dial("tcp4", s.endpoint)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	go func() { // a message and its reply may both exceed the socket buffers
 		setup := message{rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize)}.bytes()
@@ -102,13 +103,18 @@ func (s *server) join(recorded session) (net.Conn, error) {
 		}
 		conn.Write(setup)
 	}()
-	for range 1 + len(recorded.allocations()) {
-		if _, err := readReply(conn); err != nil {
+	var buffers []uint64
+	for i := range 1 + len(recorded.allocations()) {
+		reply, err := readReply(conn)
+		if err != nil {
 			conn.Close()
-			return nil, fmt.Errorf("a client that does no harm: %w", err)
+			return nil, nil, fmt.Errorf("a client that does no harm: %w", err)
+		}
+		if i > 0 {
+			buffers = append(buffers, binary.LittleEndian.Uint64(reply))
 		}
 	}
-	return conn, nil
+	return conn, buffers, nil
 }
 
 // try sends a message, and reports whether it is accepted.

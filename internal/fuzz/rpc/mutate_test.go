@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"net"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -36,6 +37,16 @@ func (r mutator) message(s session) message {
 	return m
 }
 
+// fill fills buffers with bytes that are extreme numbers, as row numbers, labels and bounds too; half of the time.
+func (r mutator) fill(conn net.Conn, buffers []uint64) {
+	for _, number := range buffers {
+		if r.IntN(2) == 0 {
+			value := []byte{1, 0x7f, 0x80, 0xff, byte(r.IntN(256))}[r.IntN(5)]
+			conn.Write(message{rpcwire.BufferClear, append(binary.LittleEndian.AppendUint64(nil, number), value)}.bytes())
+		}
+	}
+}
+
 // gently modifies a graph that may stay valid: most other changes are refused by a check.
 func (r mutator) gently(m message) message {
 	g, err := rpcwire.DecodeGraph(m.body)
@@ -47,7 +58,11 @@ func (r mutator) gently(m message) message {
 	case 0: // other data
 		t.Data += 32 * (r.Uint64N(16) - 8)
 	case 1:
-		t.Params[r.IntN(5)] ^= 1 << r.IntN(32)
+		at := r.IntN(5)
+		if t.Op == opNamed("custom") { // the parameters of a native op follow those of ggml
+			at += ggml.NativeParamsOffset / 4
+		}
+		t.Params[at] ^= 1 << r.IntN(32)
 	default:
 		r.resize(g)
 	}

@@ -37,6 +37,9 @@ func SumSquares(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	})
 }
 
+// SumSquaresOp returns the op of [SumSquares].
+func SumSquaresOp() *ggml.NativeOp { return sumSquares }
+
 var scale = &ggml.NativeOp{Name: "scale_by_param", Func: unsafe.Pointer(C.scale_by_param)}
 
 // Scale multiplies x by a factor, in place: x [ne0, …], F32, contiguous.
