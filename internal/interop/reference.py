@@ -326,6 +326,26 @@ class Session:
             steps.append({"Loss": loss.item(), "Chosen": metrics.get("rewards/chosen"), "Rejected": metrics.get("rewards/rejected"), "KL": metrics.get("kl")})
         return steps
 
+    def diverge(self, Student, Teacher, Labels, K, Beta, Temperature):
+        """The divergence of each row of logits by TRL's GKD trainer, and the gradient of their sum. Of fewer labels than the
+        vocabulary has, all others count as one: its logit is the logarithm of the sum of their exponentials."""
+        from trl.experimental.gkd import GKDTrainer
+
+        student = torch.tensor(Student, dtype=torch.float64, requires_grad=True)
+        teacher = torch.tensor(Teacher, dtype=torch.float64)
+
+        def terms(logits):
+            logits = logits / Temperature
+            if K == logits.shape[-1]:
+                return logits
+            own = torch.tensor(Labels).reshape(-1, K)
+            others = logits.scatter(-1, own, -math.inf).logsumexp(-1, keepdim=True)
+            return torch.cat([logits.gather(-1, own), others], -1)
+
+        losses = GKDTrainer.generalized_jsd_loss(terms(student), terms(teacher), beta=Beta, reduction="none").sum(-1)
+        losses.sum().backward()
+        return {"Losses": losses.tolist(), "Gradient": student.grad.flatten().tolist()}
+
 
 def preference_trainer(name, model, settings):
     """A trainer of TRL that is given tokens instead of texts."""
