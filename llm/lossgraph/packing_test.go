@@ -65,7 +65,7 @@ func TestPackedSamples(t *testing.T) {
 				bound = 1e-4
 			}
 			if llmtest.DividesByLength(m) {
-				bound = 5e-5
+				bound = 1e-4 // with AVX2 a gradient of qwen4exp differs by 8.6e-5, with AVX-512 by at most 5e-5
 			}
 			packed.requireNear(alone, bound)
 
