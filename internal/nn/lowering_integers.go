@@ -5,8 +5,9 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// leastInteger is the least dimension of a matrix whose packing takes little of the time of its product.
-const leastInteger = 128
+// Products in integers take less time than in floats from these sizes on: of a matrix, because X is packed for each, and of
+// X, because the matrix is packed for each.
+const leastInteger, leastIntegerColumns = 128, 24
 
 // integers returns the rows that multiply frozen matrices in the integers of a compute type, and the compute type of all
 // other products. I16 is 16 bits both ways. I8 is 8 bits for gradients of inputs, but 16 for what attention returns, and
@@ -34,13 +35,13 @@ func integers(compute ggml.Type) ([]Row, ggml.Type) {
 // addIntegers adds products in integers to a sum, or returns their own if it is nil.
 type addIntegers func(c *ggml.Context, sum *ggml.Tensor, pairs ...kernels.Pair) *ggml.Tensor
 
-// multiplyIntegers multiplies large frozen matrices by integers, in 16 bits where attention needs them, and others, such
-// as the matrices of adapters, by floats.
+// multiplyIntegers multiplies large frozen matrices and enough columns by integers, in 16 bits where attention needs them,
+// and others, such as the matrices of adapters, by floats.
 func multiplyIntegers(t *Tape, p Products, floats func(*ggml.Context, ggml.Precision, ...kernels.Pair) *ggml.Tensor, i16, integers addIntegers) *ggml.Tensor {
 	var exact, fine, rounded []Product
 	for _, m := range p.List {
 		switch {
-		case p.F32Sums || m.Exact || !t.takesIntegers(m.W):
+		case p.F32Sums || m.Exact || m.X.Dim(1) < leastIntegerColumns || !t.takesIntegers(m.W):
 			exact = append(exact, m)
 		case m.Attended:
 			fine = append(fine, m)
