@@ -65,7 +65,7 @@ type Options struct {
 	// of the memory that is available. [Plan.StepMemory] computes it from a limit of the whole run.
 	Memory layout.Sizes
 	// ComputeType is the type of products with frozen weights in steps, see [lossgraph.Options]: ggml.F32
-	// (the zero value), ggml.BF16, ggml.F16, ggml.I16 or ggml.I8; [Trainer.CheckCompute] compares it with F32.
+	// (the zero value), ggml.BF16, ggml.F16, ggml.I16, or ggml.I8, the coarsest; [Trainer.CheckCompute] compares it with F32.
 	// Evaluations are always in F32, so they are comparable between machines.
 	ComputeType ggml.Type
 	// WeightCopies selects the copies of frozen weights that devices hold in the compute type, beside the
