@@ -11,6 +11,7 @@ import json
 import math
 import re
 import sys
+import time
 import traceback
 import warnings
 
@@ -306,13 +307,14 @@ class Session:
         return losses
 
     def prefer(self, Adapter, Trainer, Settings, Batches, Peak, Beta1, Beta2, Epsilon, Clip):
-        """The losses and rewards of batches by a trainer of TRL; the reference is the adapter before training."""
+        """The losses, rewards and times of batches by a trainer of TRL; the reference is the adapter before training."""
         trainer = preference_trainer(Trainer, self.adapted(Adapter), Settings)
         model = trainer.model.train()
         trained = [p for name, p in model.named_parameters() if p.requires_grad and ".ref." not in name]
         optimizer = torch.optim.AdamW(trained, lr=Peak, betas=(Beta1, Beta2), eps=Epsilon, weight_decay=0)
         steps = []
         for examples in Batches:
+            start = time.perf_counter()
             if Trainer in ("DPO", "KTO"):
                 trainer._metrics["train"].clear()
                 loss = trainer._compute_loss(model, trainer.data_collator(examples), False)
@@ -323,7 +325,10 @@ class Session:
             torch.nn.utils.clip_grad_norm_(trained, Clip)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            steps.append({"Loss": loss.item(), "Chosen": metrics.get("rewards/chosen"), "Rejected": metrics.get("rewards/rejected"), "KL": metrics.get("kl")})
+            steps.append({
+                "Loss": loss.item(), "Chosen": metrics.get("rewards/chosen"), "Rejected": metrics.get("rewards/rejected"), "KL": metrics.get("kl"),
+                "Seconds": time.perf_counter() - start,
+            })
         return steps
 
     def diverge(self, Student, Teacher, Labels, K, Beta, Temperature):
