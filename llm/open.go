@@ -173,12 +173,20 @@ func (m *Model) Complete(ctx context.Context, prompt string, s sample.Options, o
 	return m.scheduler.Stream(ctx, generate.Request{Prompt: prompt, Sampler: pick, Options: o})
 }
 
-// Embed returns one vector per text, as [generate.Embed].
+// Embed returns one vector per text, as [generate.Embed]. The options may have an adapter of the model.
 func (m *Model) Embed(ctx context.Context, texts []string, o infer.EmbedOptions) ([][]float32, error) {
 	if err := m.checkMade(); err != nil {
 		return nil, err
 	}
 	return m.scheduler.Embed(ctx, texts, o)
+}
+
+// EmbedTokens is Embed for texts in tokens, see [generate.EncodeTexts].
+func (m *Model) EmbedTokens(ctx context.Context, texts [][]int32, o infer.EmbedOptions) ([][]float32, error) {
+	if err := m.checkMade(); err != nil {
+		return nil, err
+	}
+	return m.scheduler.EmbedTokens(ctx, texts, o)
 }
 
 // Rerank returns the relevance of each document to a query, as [generate.Rerank].

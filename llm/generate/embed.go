@@ -19,15 +19,18 @@ func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string
 	if err := checkSession(m, s); err != nil {
 		return nil, err
 	}
-	tokens, err := embedTokens(m, texts)
+	tokens, err := EncodeTexts(m, texts)
 	if err != nil {
 		return nil, err
 	}
 	return s.Embed(ctx, tokens, o)
 }
 
-// embedTokens encodes texts that a model embeds.
-func embedTokens(m *model.Model, texts []string) ([][]int32, error) {
+// EncodeTexts returns the tokens of each text as [Embed] computes it.
+func EncodeTexts(m *model.Model, texts []string) ([][]int32, error) {
+	if err := checkVocabulary(m); err != nil {
+		return nil, err
+	}
 	tokens := make([][]int32, len(texts))
 	for i, text := range texts {
 		tokens[i] = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})

@@ -30,7 +30,8 @@ type SchedulerOptions struct {
 
 // A Scheduler computes the requests of any number of goroutines in one session (continuous batching). Texts that are
 // generated at the same time share a pass, which they enter and leave between any two tokens. Prompts are computed in
-// chunks, between passes and in turn (chunked prefill), so no text waits for another's long prompt.
+// chunks, between passes and in turn (chunked prefill), so no text waits for another's long prompt. Texts to embed or score are
+// computed in the same way.
 //
 // As many texts as the session has sequences are computed at once. Further requests wait in the order of their arrival.
 // Texts may have adapters of their own ([Scheduler.NewAdapters]), and share passes all the same, see [infer.Session.Step].
@@ -60,13 +61,15 @@ type Scheduler struct {
 	load    Load
 
 	// Of the goroutine that computes.
-	prompts []*text           // whose prompts are computed, the next one first
-	texts   []*text           // that are generated
-	kept    []*infer.Sequence // of finished texts, the oldest first
-	steps   stepper
-	going   []*generation // reused
-	called  bool          // since the last pass, a function of a job has been called
-	closing []closing
+	prompts   []*text           // whose prompts are computed, the next one first
+	texts     []*text           // that are generated
+	encodings []*encoding       // the next one first
+	encoded   bool              // the last chunk was an encoding's
+	kept      []*infer.Sequence // of finished texts, the oldest first
+	steps     stepper
+	going     []*generation // reused
+	called    bool          // since the last pass, a function of a job has been called
+	closing   []closing
 }
 
 // A job is a request to a scheduler. The goroutine that computes calls its methods.
@@ -178,7 +181,7 @@ func (s *Scheduler) run() {
 	for s.ctx.Err() == nil {
 		s.begin()
 		s.closeUnused()
-		if len(s.texts)+len(s.prompts) == 0 {
+		if s.running() == 0 {
 			select {
 			case <-s.wake:
 			case <-s.ctx.Done():
@@ -186,10 +189,20 @@ func (s *Scheduler) run() {
 			continue
 		}
 		s.step()
-		s.prefill()
+		if s.encoded = len(s.encodings) > 0 && (!s.encoded || len(s.prompts) == 0); s.encoded {
+			s.encodeChunk()
+		} else {
+			s.prefill()
+		}
 	}
 	s.end()
 }
+
+// running returns the number of requests that are computed.
+func (s *Scheduler) running() int { return len(s.texts) + len(s.prompts) + len(s.encodings) }
+
+// hasRoom reports whether a request that needs a sequence can begin.
+func (s *Scheduler) hasRoom() bool { return s.running() < s.session.Sequences() }
 
 // begin begins the jobs of the queue that have room, and ends cancelled ones.
 func (s *Scheduler) begin() {
@@ -209,7 +222,7 @@ func (s *Scheduler) begin() {
 			j.begin(s)
 		}
 	}
-	s.count(func(l *Load) { l.Running = len(s.texts) + len(s.prompts) })
+	s.count(func(l *Load) { l.Running = s.running() })
 }
 
 func (s *Scheduler) leaveQueue(j job) {
@@ -265,18 +278,34 @@ func (s *Scheduler) unfinished(texts []*text, f func(*generation)) []*text {
 	})
 }
 
+// chunkSize returns the number of tokens to compute beside the texts that are generated.
+func (s *Scheduler) chunkSize() int {
+	if len(s.texts) > 0 {
+		return min(s.session.Batch(), s.chunk)
+	}
+	return s.session.Batch()
+}
+
+// encodeChunk computes a chunk of texts to embed or score.
+func (s *Scheduler) encodeChunk() {
+	e := s.encodings[0]
+	s.encodings = s.encodings[1:]
+	if s.session.Free() == 0 { // a kept text may have taken the slot of the last chunk
+		s.closeOldest()
+	}
+	if !e.step(s.chunkSize()) {
+		s.encodings = append(s.encodings, e)
+	}
+}
+
 // prefill computes a chunk of a prompt.
 func (s *Scheduler) prefill() {
 	if len(s.prompts) == 0 {
 		return
 	}
-	n := s.session.Batch()
-	if len(s.texts) > 0 {
-		n = min(n, s.chunk)
-	}
 	t := s.prompts[0]
 	s.prompts = append(s.prompts[1:], t)
-	if computed := t.prefill(n); !computed && !t.g.ended {
+	if computed := t.prefill(s.chunkSize()); !computed && !t.g.ended {
 		return
 	}
 	s.prompts = s.prompts[:len(s.prompts)-1]
@@ -354,6 +383,9 @@ func (s *Scheduler) end() {
 	for _, t := range slices.Concat(s.texts, s.prompts) {
 		t.g.end("", err)
 		s.finish(t)
+	}
+	for _, e := range s.encodings {
+		e.end(err)
 	}
 	for len(s.kept) > 0 {
 		s.closeOldest()

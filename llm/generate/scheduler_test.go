@@ -229,6 +229,34 @@ func TestSchedulerEmbeds(t *testing.T) {
 	}
 }
 
+// A long text to embed is computed in chunks: another text gets a token between any two. With adapters it equals the same
+// text in a session.
+func TestSchedulerEmbedsInChunks(t *testing.T) {
+	m := randomModel(t, 256)
+	adapters := llmtest.NewLoRASetup(t, m, 3, 0.75).Adapters
+	long := []string{strings.Repeat("long ", 30)}
+	want, err := generate.Embed(context.Background(), m, newSession(t, m, 1), long, infer.EmbedOptions{})
+	require.NoError(t, err)
+	s := newScheduler(t, m, infer.SessionOptions{Sequences: 2, Context: 256}, generate.SchedulerOptions{Chunk: 4})
+	prepared, err := s.NewAdapters(context.Background(), adapters)
+	require.NoError(t, err)
+	next, stop := first(s.Stream(context.Background(), generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(240), IgnoreEOG: true}}))
+	defer stop()
+	_, err, _ = next()
+	require.NoError(t, err)
+	before := s.Load().Passes
+	got, err := s.Embed(context.Background(), long, infer.EmbedOptions{})
+	require.NoError(t, err)
+	require.InDeltaSlice(t, want[0], got[0], 1e-4)
+	require.GreaterOrEqual(t, s.Load().Passes-before, len(long[0])/4-1)
+	adapted, err := s.Embed(context.Background(), long, infer.EmbedOptions{Adapters: prepared})
+	require.NoError(t, err)
+	require.NotEqual(t, got, adapted)
+	require.NoError(t, s.CloseAdapters(context.Background(), prepared))
+	_, err = s.Embed(context.Background(), long, infer.EmbedOptions{Adapters: prepared})
+	require.ErrorIs(t, err, ggml.ErrClosed)
+}
+
 // A nil, zero or closed scheduler, and wrong requests, return errors.
 func TestSchedulerErrors(t *testing.T) {
 	m := randomModel(t, 32)

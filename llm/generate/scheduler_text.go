@@ -163,7 +163,7 @@ func (s *Scheduler) each(ctx context.Context, t *text, f func(event) bool) {
 
 func (t *text) context() context.Context { return t.ctx }
 
-func (t *text) hasRoom(s *Scheduler) bool { return len(s.texts)+len(s.prompts) < s.session.Sequences() }
+func (t *text) hasRoom(s *Scheduler) bool { return s.hasRoom() }
 
 // begin takes a sequence.
 func (t *text) begin(s *Scheduler) {

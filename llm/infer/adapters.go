@@ -92,15 +92,11 @@ func (q *Sequence) SetAdapters(a *Adapters) error {
 	if err := q.CheckOpen(); err != nil {
 		return err
 	}
-	switch {
-	case a == q.adapters:
+	if a == q.adapters {
 		return nil
-	case a != nil && a.session == nil:
-		return fmt.Errorf("the adapters are a zero value; Session.NewAdapters makes them: %w", ggml.ErrZeroValue)
-	case a != nil && a.session != q.session:
-		return errors.New("the adapters belong to another session")
-	case a != nil && !slices.Contains(q.session.adapters, a):
-		return fmt.Errorf("adapters: %w", ggml.ErrClosed)
+	}
+	if err := q.session.checkAdapters(a); err != nil {
+		return err
 	}
 	if _, err := q.rewind(0); err != nil {
 		return err
@@ -109,10 +105,25 @@ func (q *Sequence) SetAdapters(a *Adapters) error {
 	return nil
 }
 
-// lowering returns the lowering of the sequence's adapters; nil for the session's own.
-func (q *Sequence) lowering() *lowering {
-	if q.adapters == nil {
+// checkAdapters returns an error for adapters that texts of the session cannot have; nil are its own.
+func (s *Session) checkAdapters(a *Adapters) error {
+	switch {
+	case a == nil:
+		return nil
+	case a.session == nil:
+		return fmt.Errorf("the adapters are a zero value; Session.NewAdapters makes them: %w", ggml.ErrZeroValue)
+	case a.session != s:
+		return errors.New("the adapters belong to another session")
+	case !slices.Contains(s.adapters, a):
+		return fmt.Errorf("adapters: %w", ggml.ErrClosed)
+	}
+	return nil
+}
+
+// of returns the lowering of adapters; nil for the session's own.
+func (a *Adapters) of() *lowering {
+	if a == nil {
 		return nil
 	}
-	return q.adapters.lowering
+	return a.lowering
 }

@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -24,6 +23,8 @@ const (
 type EmbedOptions struct {
 	Pooling   Pooling
 	Normalize bool // scale each vector to length 1, so that dot products are cosines
+	// Adapters are the texts' adapters; nil are the session's own.
+	Adapters *Adapters
 }
 
 // Embed returns a vector [n_embd] for each text, given in tokens: its hidden states after the output
@@ -31,31 +32,15 @@ type EmbedOptions struct {
 // take part; the output matrix is not computed.
 //
 // Texts of a causal model use free slots of [SessionOptions.Sequences] and leave other sequences
-// unchanged. Adjacent free slots are computed at once; without a free slot Embed returns
-// [ErrSessionFull]. Texts of other models need no slot; up to [SessionOptions.Batch] tokens are
-// computed at once.
+// unchanged. Short texts are computed at once in adjacent free slots; without a free slot Embed returns
+// [ErrSessionFull]. Texts of other models need no slot. Up to [SessionOptions.Batch] tokens are
+// computed at once. [Session.NewEncoding] is for texts that share the session with others' passes.
 func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
-	if err := s.acquire("Session.Embed"); err != nil {
-		return nil, err
-	}
-	defer s.access.Release()
-	if err := s.checkOpen(); err != nil {
-		return nil, err
-	}
-	pooling, err := s.pooling(o.Pooling)
+	e, err := s.NewEncoding(texts, o)
 	if err != nil {
 		return nil, err
 	}
-	pooled, err := s.pool(ctx, texts, pooling)
-	if err != nil {
-		return nil, err
-	}
-	if s.d.m.Architecture().Projects() {
-		if pooled, err = s.d.head(ctx, pooled, projection); err != nil {
-			return nil, err
-		}
-	}
-	return s.vectors(pooled, o.Normalize)
+	return e.run(ctx)
 }
 
 // A TextError is an error of one of several texts, at an index.
@@ -78,57 +63,6 @@ func (e *TextError) Unwrap() error {
 		return nil
 	}
 	return e.Err
-}
-
-// vectors converts the results of texts to F32.
-func (s *Session) vectors(pooled [][]float64, normalize bool) ([][]float32, error) {
-	list := make([][]float32, len(pooled))
-	for i, x := range pooled {
-		var err error
-		if list[i], err = vector(x, normalize); err != nil {
-			return nil, &TextError{i, s.d.m.Layout().BlameServers(err)}
-		}
-	}
-	return list, nil
-}
-
-// pool computes the hidden states of texts, and pools them.
-func (s *Session) pool(ctx context.Context, texts [][]int32, pooling Pooling) ([][]float64, error) {
-	pooled := make([]*pooledText, len(texts))
-	for i, tokens := range texts {
-		if err := s.d.check(0, tokens); err != nil {
-			return nil, &TextError{i, err}
-		}
-		pooled[i] = newPooledText(tokens, pooling, s.d.m.Config().Embd)
-	}
-	byLength := slices.Clone(pooled) // texts of similar length share a pass
-	slices.SortStableFunc(byLength, func(a, b *pooledText) int { return cmp.Compare(len(b.tokens), len(a.tokens)) })
-	compute := s.inSlots
-	if s.d.whole {
-		compute = s.d.encodeAll
-	}
-	if err := compute(ctx, byLength); err != nil {
-		return nil, err
-	}
-	means := make([][]float64, len(pooled))
-	for i, t := range pooled {
-		means[i] = t.mean()
-	}
-	return means, nil
-}
-
-// inSlots computes texts in free slots, longer ones in several passes.
-func (s *Session) inSlots(ctx context.Context, byLength []*pooledText) error {
-	slot, places := s.freeSlots()
-	if places == 0 {
-		return fmt.Errorf("%w: it has %d sequences; close one, or make a session for more", ErrSessionFull, len(s.slots))
-	}
-	for group := range slices.Chunk(byLength, places) {
-		if err := s.embed(ctx, slot, group); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // pooling returns the pooling of the options, or the model's.
@@ -177,37 +111,6 @@ func (s *Session) freeSlots() (first, n int) {
 		from = to
 	}
 	return first, n
-}
-
-// embed computes texts at once, the longest first, in adjacent slots. Shorter texts are padded at
-// their end, which no token of theirs sees.
-func (s *Session) embed(ctx context.Context, slot int, texts []*pooledText) error {
-	for i := range texts {
-		if _, err := s.rewind(slot+i, 0); err != nil {
-			return err
-		}
-	}
-	embd, most := s.d.m.Config().Embd, max(1, s.d.batch/len(texts))
-	for at := 0; len(texts) > 0; at += most {
-		n := min(most, len(texts[0].tokens)-at)
-		var tokens []int32
-		for _, t := range texts {
-			for i := range n {
-				tokens = append(tokens, t.tokens[min(at+i, len(t.tokens)-1)])
-			}
-		}
-		states := make([]float32, len(tokens)*embd)
-		if err := s.d.pass(ctx, passLowering{}, slot, slices.Repeat([]int{at}, len(texts)), tokens, hiddenStates, states); err != nil {
-			return err
-		}
-		for i, t := range texts {
-			t.add(at, states[i*n*embd:][:n*embd])
-		}
-		for len(texts) > 0 && len(texts[len(texts)-1].tokens) <= at+n {
-			texts = texts[:len(texts)-1]
-		}
-	}
-	return nil
 }
 
 // A pooledText is a text with the sum of the hidden states of a range of its tokens.

@@ -118,6 +118,54 @@ func TestEmbedBesideSequences(t *testing.T) {
 	require.NoError(t, third.Close())
 }
 
+// Steps of any size give the vectors of Embed, beside sequences that move and with adapters; a text that is too long for a step
+// keeps one slot until Close.
+func TestEncodingSteps(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	setup := llmtest.NewLoRASetup(t, m, 3, 0.75)
+	texts := [][]int32{llmtest.RandomTokens(1, 5, 30), llmtest.RandomTokens(2, 20, 30), {3}}
+	ctx := context.Background()
+	want := need.Value(newSession(t, m, infer.SessionOptions{Context: 32, Adapters: setup.Adapters}).Embed(ctx, texts, infer.EmbedOptions{}))(t)
+	s := newSession(t, m, infer.SessionOptions{Context: 32, Sequences: 4})
+	a := need.Value(s.NewAdapters(setup.Adapters))(t)
+	_, second := addSequence(t, s), addSequence(t, s)
+	for _, n := range []int{1, 3, 7, 50} {
+		e := need.Value(s.NewEncoding(texts, infer.EmbedOptions{Adapters: a}))(t)
+		_, err := e.Vectors(ctx)
+		require.ErrorContains(t, err, "call Step until it is done")
+		for steps := 0; ; steps++ {
+			done := need.Value(e.Step(ctx, n))(t)
+			if decode(t, second, 5); done {
+				require.GreaterOrEqual(t, steps+1, 26/(n+3))
+				break
+			}
+		}
+		require.Equal(t, 2, s.Free())
+		got := need.Value(e.Vectors(ctx))(t)
+		for i := range want {
+			require.Less(t, refmath.NMSE(got[i], want[i]), 1e-11)
+		}
+		need.Value(second.Rewind(0))(t)
+	}
+	e := need.Value(s.NewEncoding(texts, infer.EmbedOptions{}))(t)
+	need.Value(e.Step(ctx, 3))(t)
+	require.Equal(t, 1, s.Free())
+	require.NoError(t, e.Close())
+	require.Equal(t, 2, s.Free())
+	_, err := e.Step(ctx, 0)
+	require.EqualError(t, err, "a step cannot compute 0 tokens")
+	require.NoError(t, a.Close())
+	_, err = s.NewEncoding(texts, infer.EmbedOptions{Adapters: a})
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	for _, e := range []*infer.Encoding{nil, {}} {
+		_, err := e.Step(ctx, 1)
+		require.Error(t, err)
+		_, err = e.Vectors(ctx)
+		require.Error(t, err)
+		require.NoError(t, e.Close())
+	}
+}
+
 // PoolByModel is the pooling in the model's file.
 func TestPoolingOfModel(t *testing.T) {
 	path := llmtest.ArchFile(t, "llama", ggml.F32)

@@ -9,22 +9,10 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// encodeAll computes whole texts, the longest first, several in a pass up to a number of tokens.
-func (d *decoder) encodeAll(ctx context.Context, texts []*pooledText) error {
-	for len(texts) > 0 {
-		n := min(len(texts), max(1, d.together/len(texts[0].tokens)))
-		if err := d.encode(ctx, texts[:n]); err != nil {
-			return err
-		}
-		texts = texts[n:]
-	}
-	return nil
-}
-
 // encode computes whole texts in one pass, the longest first. Shorter texts are padded; none of their tokens sees the padding.
-func (d *decoder) encode(ctx context.Context, texts []*pooledText) error {
+func (d *decoder) encode(ctx context.Context, l *lowering, texts []*pooledText) error {
 	longest, embd := len(texts[0].tokens), d.m.Config().Embd
-	shape := graphShape{slots: len(texts), tokens: longest, attended: d.states.attended(longest), output: hiddenStates}
+	shape := graphShape{lowering: l, slots: len(texts), tokens: longest, attended: d.states.attended(longest), output: hiddenStates}
 	f := &nn.Feed{Rows: len(texts)}
 	for _, t := range texts {
 		n := len(t.tokens)
@@ -48,7 +36,7 @@ func (d *decoder) encode(ctx context.Context, texts []*pooledText) error {
 }
 
 // head computes the projections or scores of texts from their pooled hidden states [embd].
-func (d *decoder) head(ctx context.Context, pooled [][]float64, out output) ([][]float64, error) {
+func (d *decoder) head(ctx context.Context, l *lowering, pooled [][]float64, out output) ([][]float64, error) {
 	var made [][]float64
 	for part := range slices.Chunk(pooled, max(1, d.together)) {
 		f := &nn.Feed{Rows: len(part)}
@@ -57,7 +45,7 @@ func (d *decoder) head(ctx context.Context, pooled [][]float64, out output) ([][
 				f.Pooled = append(f.Pooled, float32(x))
 			}
 		}
-		shape := graphShape{slots: len(part), tokens: 1, output: out}
+		shape := graphShape{lowering: l, slots: len(part), tokens: 1, output: out}
 		g, err := d.graph(shape)
 		if err != nil {
 			return nil, err

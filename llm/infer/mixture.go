@@ -53,7 +53,7 @@ func (s *Session) closeMixture() {
 func (m *mixture) pass(next []StepInput, order []int) passLowering {
 	first := next[order[0]].Sequence
 	if !slices.ContainsFunc(order, func(i int) bool { return next[i].Sequence.adapters != first.adapters }) {
-		return passLowering{of: first.lowering()}
+		return passLowering{of: first.adapters.of()}
 	}
 	owners := make([]int, len(order))
 	for j, i := range order {

@@ -154,7 +154,7 @@ func (q *Sequence) extend(ctx context.Context, tokens []int32, all bool, logits 
 	if err := q.catchUp(ctx); err != nil {
 		return err
 	}
-	if err := q.session.d.extend(ctx, q.lowering(), q.slot, len(q.tokens), tokens, all, logits); err != nil {
+	if err := q.session.d.extend(ctx, q.adapters.of(), q.slot, len(q.tokens), tokens, all, logits); err != nil {
 		return q.restore(err)
 	}
 	q.add(tokens...)
@@ -174,7 +174,7 @@ func (q *Sequence) catchUp(ctx context.Context) error {
 	}
 	d, logits := q.session.d, make([]float32, q.session.vocab())
 	for chunk := range slices.Chunk(q.tokens[q.computed:], d.batch) {
-		if err := d.pass(ctx, passLowering{of: q.lowering()}, q.slot, []int{q.computed}, chunk, lastLogits, logits); err != nil {
+		if err := d.pass(ctx, passLowering{of: q.adapters.of()}, q.slot, []int{q.computed}, chunk, lastLogits, logits); err != nil {
 			return q.restore(err)
 		}
 		q.computed += len(chunk)

@@ -174,7 +174,7 @@ func (s *Session) NewSequence() (*Sequence, error) {
 	}
 	slot := slices.Index(s.slots, nil)
 	if slot < 0 {
-		return nil, fmt.Errorf("%w: it has %d sequences; close one, or make a session for more", ErrSessionFull, len(s.slots))
+		return nil, s.full()
 	}
 	if _, err := s.rewind(slot, 0); err != nil {
 		return nil, err
@@ -182,6 +182,11 @@ func (s *Session) NewSequence() (*Sequence, error) {
 	q := &Sequence{session: s, slot: slot}
 	s.slots[slot] = q
 	return q, nil
+}
+
+// full is the error of a session without a free slot.
+func (s *Session) full() error {
+	return fmt.Errorf("%w: it has %d sequences; close one, or make a session for more", ErrSessionFull, len(s.slots))
 }
 
 func (s *Session) vocab() int { return s.d.m.Config().Vocab }

@@ -1,14 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"math"
 	"net/http"
 
+	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
-	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // An embeddingRequest is a list of texts to embed.
@@ -24,11 +25,9 @@ func (h *Handler) embed(w http.ResponseWriter, r *http.Request) error {
 	if err := h.read(w, r, &q); err != nil {
 		return err
 	}
-	switch a, err := h.adapter(q.Model); {
-	case err != nil:
+	a, err := h.adapter(q.Model)
+	if err != nil {
 		return err
-	case a != nil:
-		return invalid("model", "embeddings with an adapter chosen by name are unsupported; use the model %q", h.o.Name)
 	}
 	var input texts
 	switch err := json.Unmarshal(q.Input, &input); {
@@ -39,17 +38,21 @@ func (h *Handler) embed(w http.ResponseWriter, r *http.Request) error {
 	case q.EncodingFormat != "" && q.EncodingFormat != "float" && q.EncodingFormat != "base64":
 		return invalid("encoding_format", "encoding_format %q is unknown; use float or base64", q.EncodingFormat)
 	}
-	vectors, err := h.m.Embed(r.Context(), input, infer.EmbedOptions{Normalize: true})
+	tokens, err := generate.EncodeTexts(h.m.Weights(), input)
 	if err != nil {
 		return err
 	}
-	data, tokens := make([]any, len(vectors)), 0
+	vectors, err := h.m.EmbedTokens(r.Context(), tokens, infer.EmbedOptions{Normalize: true, Adapters: a.Prepared()})
+	if err != nil {
+		return err
+	}
+	data, sum := make([]any, len(vectors)), 0
 	for i, v := range vectors {
-		tokens += len(h.m.Weights().Tokenizer.Encode(input[i], tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}))
+		sum += len(tokens[i])
 		data[i] = map[string]any{"object": "embedding", "index": i, "embedding": encoded(v, q.EncodingFormat)}
 	}
 	write(w, http.StatusOK, map[string]any{
-		"object": "list", "data": data, "model": h.o.Name, "usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens},
+		"object": "list", "data": data, "model": cmp.Or(q.Model, h.o.Name), "usage": map[string]int{"prompt_tokens": sum, "total_tokens": sum},
 	})
 	return nil
 }
