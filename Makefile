@@ -38,14 +38,15 @@ race: vendor ## the tests of what several goroutines use (scripts/racing), under
 machines: ## fetch Open MPI and MPICH from the distribution's packages into build/machines; the tests then train on several processes by both
 	@scripts/machines
 
-fuzz: vendor ## the tests of llm on all architectures, random programs (PROGRAMS=N, of 200,000), the table of types and layouts (STEP=N for a part), random calls of all that is exported (CALLS=N, of 200,000), closes while files are written (CLOSES=N, of 5,000); from the seed of the commit or FIRST=SEED, for hours; the tests do a part of each
+fuzz: vendor ## the tests of llm on all architectures, random programs (PROGRAMS=N, of 200,000), the table of types and layouts (STEP=N for a part), random calls of all that is exported (CALLS=N, of 200,000), closes while files are written (CLOSES=N, of 5,000), changed requests to the server of models (BODIES=N, of 100,000); from the seed of the commit or FIRST=SEED, for hours; the tests do a part of each
 	@$(setup) && GOGGML_ALL_ARCHITECTURES=1 nice $(GO) test -vet=off -timeout 0 ./llm/... ./internal/test/llmtest
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \
 		-programs $${PROGRAMS:-200000} -first $${FIRST:-0} -step $${STEP:-1}
 	@$(setup) && calls=$${CALLS:-200000} && export GORACE="atexit_sleep_ms=0 $$GORACE" && \
 		nice $(GO) test -count=1 -timeout 0 -v -run 'TestCalls|TestConcurrentCalls' ./internal/fuzz/calls -seed $${FIRST:-0} -calls $$((calls / 2)) && \
 		nice $(GO) test -count=1 -timeout 0 -v -race -run TestConcurrentCalls ./internal/fuzz/calls -seed $${FIRST:-0} -calls $$((calls / 10)) && \
-		nice $(GO) test -count=1 -timeout 0 -v -run TestWriteWhileClosing ./llm/lora -closes $${CLOSES:-5000}
+		nice $(GO) test -count=1 -timeout 0 -v -run TestWriteWhileClosing ./llm/lora -closes $${CLOSES:-5000} && \
+		nice $(GO) test -count=1 -timeout 0 -v -run 'TestHostileBodies|TestNothingGrows' ./llm/serve -bodies $${BODIES:-100000} -first $${FIRST:-1} -requests 10000
 
 fuzz-rpc: vendor ## changed messages to an RPC server (MESSAGES=N, of 1,000,000; FIRST=SEED); the tests send a few thousand
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run TestMessages ./internal/fuzz/rpc -messages $${MESSAGES:-1000000} -first $${FIRST:-1}

@@ -39,7 +39,7 @@ type serveCommand struct {
 	inference.Drawing
 }
 
-// maxConnections bounds the files and memory of clients.
+// maxConnections bounds the files and memory of clients. Beyond it, new connections take the place of idle ones.
 const maxConnections = 1024
 
 // Help is the text that kong adds to the help of the command.
@@ -106,6 +106,7 @@ func (c *serveCommand) Run(ctx context.Context, out io.Writer) error {
 // serve answers until the context ends, and then for the time of grace.
 func (c *serveCommand) serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+	listen.MakeRoom(s)
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)

@@ -109,7 +109,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, errors.New("the handler is a zero value; New makes one"))
 		return
 	}
+	// Also a body that no handler reads: net/http reads it before the next request.
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Patience)) // recorders of tests have no deadlines
 	if err := h.admit(r); err != nil {
+		w.Header().Set("Connection", "close") // nothing else is read from a client without the key
 		fail(w, err)
 		return
 	}
@@ -123,13 +126,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// admit requires the key, except for the health, and refuses requests that pages of other sites make: a browser sends them
-// to servers on its own machine too.
+// admit requires the key, except for the page, which asks for it, and the health. It refuses requests that pages of other sites
+// make: a browser sends them to servers on its own machine too.
 func (h *Handler) admit(r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		return &failure{Status: http.StatusForbidden, Type: "invalid_request_error", Message: "a page of another site may not use this server"}
 	}
-	if h.o.Key == "" || r.URL.Path == "/health" {
+	if h.o.Key == "" || r.URL.Path == "/health" || r.URL.Path == "/" {
 		return nil
 	}
 	given := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
@@ -151,7 +154,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, to any) error {
 	case err != nil:
 		return &failure{Status: http.StatusRequestTimeout, Type: "invalid_request_error", Message: "the body did not arrive: " + err.Error()}
 	}
-	c.SetReadDeadline(time.Time{}) // only the end of the connection is read from now on
+	http.NewResponseController(w).SetReadDeadline(time.Time{}) // only the end of the connection is read from now on
 	if err := plainjson.Unmarshal(body, to); err != nil {
 		return invalid("", "the body is no request: %v", err)
 	}

@@ -337,23 +337,30 @@ func TestKey(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, response.StatusCode)
 }
 
-// Each adapter beside the model is a model with a name; requests with both run at the same time.
-func TestAdapters(t *testing.T) {
-	s := start(t, serve.Options{}, llm.Options{})
-	path := filepath.Join(t.TempDir(), "adapter.gguf")
-	file, err := lora.New(s.m.Weights(), lora.Options{Rank: 2})
-	require.NoError(t, err)
+// adapter opens an adapter that changes all answers, another one for each seed.
+func (s *server) adapter(seed int) *llm.Adapter {
+	s.t.Helper()
+	path := filepath.Join(s.t.TempDir(), "adapter.gguf")
+	file, err := lora.New(s.m.Weights(), lora.Options{Rank: 2, Seed: uint64(seed)})
+	require.NoError(s.t, err)
 	defer file.Close()
 	for _, p := range file.Pairs() {
 		values := make([]float32, p.B.NumElements())
 		for i := range values {
-			values[i] = float32(i%7) - 3
+			values[i] = float32((i*seed)%7) - 3
 		}
-		require.NoError(t, ggml.Write(p.B, values))
+		require.NoError(s.t, ggml.Write(p.B, values))
 	}
-	require.NoError(t, file.Save(path, lora.SaveOptions{}))
-	odd, err := s.m.LoadAdapter(context.Background(), path, 1)
-	require.NoError(t, err)
+	require.NoError(s.t, file.Save(path, lora.SaveOptions{}))
+	a, err := s.m.LoadAdapter(context.Background(), path, 1)
+	require.NoError(s.t, err)
+	return a
+}
+
+// Each adapter beside the model is a model with a name; requests with both run at the same time.
+func TestAdapters(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	odd := s.adapter(1)
 	h := s.Config.Handler.(*serve.Handler)
 	h.SetAdapters(map[string]*llm.Adapter{"odd": odd})
 	var all sync.WaitGroup
