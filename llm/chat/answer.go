@@ -56,6 +56,7 @@ func newCallID() string { return rand.Text()[:9] }
 type AnswerForm struct {
 	reasoning reasoningMarks
 	calls     *callForm // nil if the template has none that is known
+	text      *CallText // of calls; nil: unknown
 	harmony   bool
 }
 
@@ -74,7 +75,8 @@ func (t *Template) AnswerForm(o *Options) *AnswerForm {
 		return &AnswerForm{harmony: true}
 	}
 	forms := t.Forms(&plain)
-	return &AnswerForm{reasoning: t.reasoningMarks(forms, plain), calls: t.callForm(forms, plain)}
+	calls := t.callForm(forms, plain)
+	return &AnswerForm{reasoning: t.reasoningMarks(forms, plain), calls: calls, text: t.callText(calls, forms, plain)}
 }
 
 // ToolCalls returns the name of the form of tool calls, such as "Hermes"; "" if it is unknown, so that calls stay in the text.

@@ -6,6 +6,8 @@ import "strings"
 type callForm struct {
 	name  string
 	about []string // parts of templates that describe the form to the model, but render no calls
+	// described are the trial's calls as models that read such a description write them.
+	described string
 
 	mark  string   // begins a call, or a list of calls; "": an answer is calls or text
 	drop  []string // other marks of calls
@@ -21,13 +23,13 @@ type callForm struct {
 // callForms are the known forms. The first that reads a template's own calls is the template's.
 var callForms = []*callForm{
 	// Calls are JSON objects with a name and arguments.
-	{name: "Hermes", mark: "<tool_call>", drop: []string{"</tool_call>"}, about: []string{"<tool_call>", `"arguments"`}},
+	{name: "Hermes", described: "<tool_call>\n" + `{"name": "trial_one", "arguments": ` + trialArguments + `}` + "\n</tool_call>\n<tool_call>\n" + `{"name": "trial_two", "arguments": ` + moreArguments + `}` + "\n</tool_call>", mark: "<tool_call>", drop: []string{"</tool_call>"}, about: []string{"<tool_call>", `"arguments"`}},
 	{name: "Mistral", mark: "[TOOL_CALLS]"},
-	{name: "Granite 3", mark: "<|tool_call|>", drop: []string{"<|/tool_call|>"}, about: []string{"<|tool_call|>", "JSON list"}},
-	{name: "Phi-4 mini", mark: "<|tool_call|>", drop: []string{"<|/tool_call|>"}, about: []string{"<|tool|>", "<|/tool|>"}},
+	{name: "Granite 3", described: `<|tool_call|>[{"name": "trial_one", "arguments": ` + trialArguments + `}, {"name": "trial_two", "arguments": ` + moreArguments + `}]`, mark: "<|tool_call|>", drop: []string{"<|/tool_call|>"}, about: []string{"<|tool_call|>", "JSON list"}},
+	{name: "Phi-4 mini", described: `<|tool_call|>[{"name": "trial_one", "arguments": ` + trialArguments + `}, {"name": "trial_two", "arguments": ` + moreArguments + `}]<|/tool_call|>`, mark: "<|tool_call|>", drop: []string{"<|/tool_call|>"}, about: []string{"<|tool|>", "<|/tool|>"}},
 	{name: "Nemotron Nano 2", mark: "<TOOLCALL>", drop: []string{"</TOOLCALL>"}},
 	{name: "Jamba", mark: "<tool_calls>", drop: []string{"</tool_calls>"}},
-	{name: "FireFunction", mark: "functools", about: []string{"functools["}},
+	{name: "FireFunction", described: `functools[{"name": "trial_one", "arguments": ` + trialArguments + `}, {"name": "trial_two", "arguments": ` + moreArguments + `}]`, mark: "functools", about: []string{"functools["}},
 	{name: "GigaChat 3.1", mark: "<|function_call|>"},
 	{name: "GigaChat 3", mark: "function call<|role_sep|>", drop: []string{"<|message_sep|>"}},
 	{name: "Cohere", mark: "<|START_ACTION|>", drop: []string{"<|END_ACTION|>"}, frame: []string{"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"}},
@@ -40,22 +42,26 @@ var callForms = []*callForm{
 		header: newCallHeader(`\[TOOL_CALLS\](?P<name>[^\[{\s]+)(?:\[CALL_ID\](?P<id>[^\[]+))?\[ARGS\]\s*(){`), arguments: jsonArguments{},
 	},
 	{
-		name: "DeepSeek R1", mark: "<｜tool▁call▁begin｜>", about: []string{"<｜tool▁call▁begin｜>", "```json"},
+		name: "DeepSeek R1", described: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>trial_one\n```json\n" + trialArguments + "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>trial_two\n```json\n" + moreArguments + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+		mark: "<｜tool▁call▁begin｜>", about: []string{"<｜tool▁call▁begin｜>", "```json"},
 		drop:   []string{"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "```<｜tool▁call▁end｜>", "<｜tool▁call▁end｜>"},
 		header: newCallHeader("<｜tool▁call▁begin｜>\\w+<｜tool▁sep｜>(?P<name>\\S+)\\s*```json\\s*(){"), arguments: jsonArguments{},
 	},
 	{
-		name: "DeepSeek V3.1", mark: "<｜tool▁call▁begin｜>", about: []string{"<｜tool▁call▁begin｜>"},
+		name: "DeepSeek V3.1", described: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>trial_one<｜tool▁sep｜>" + trialArguments + "<｜tool▁call▁end｜><｜tool▁call▁begin｜>trial_two<｜tool▁sep｜>" + moreArguments + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+		mark: "<｜tool▁call▁begin｜>", about: []string{"<｜tool▁call▁begin｜>"},
 		drop:   []string{"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁end｜>"},
 		header: newCallHeader(`<｜tool▁call▁begin｜>(?P<name>[^<\s]+)<｜tool▁sep｜>\s*(){`), arguments: jsonArguments{},
 	},
 	{
-		name: "Kimi K2", mark: "<|tool_call_begin|>", about: []string{"<|tool_call_argument_begin|>"},
+		name: "Kimi K2", described: "<|tool_calls_section_begin|><|tool_call_begin|>functions.trial_one:0<|tool_call_argument_begin|>" + trialArguments + "<|tool_call_end|><|tool_call_begin|>functions.trial_two:1<|tool_call_argument_begin|>" + moreArguments + "<|tool_call_end|><|tool_calls_section_end|>",
+		mark: "<|tool_call_begin|>", about: []string{"<|tool_call_argument_begin|>"},
 		drop:   []string{"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_end|>"},
 		header: newCallHeader(`<\|tool_call_begin\|>\s*(?P<id>(?:functions\.)?(?P<name>[^:<\s]+)(?::\d+)?)\s*<\|tool_call_argument_begin\|>\s*(){`), arguments: jsonArguments{},
 	},
 	{
-		name: "Functionary 3.1", mark: "<function=", drop: []string{"</function>"}, about: []string{"<function=", "{{parameters}}"},
+		name: "Functionary 3.1", described: `<function=trial_one>` + trialArguments + `</function><function=trial_two>` + moreArguments + `</function>`,
+		mark: "<function=", drop: []string{"</function>"}, about: []string{"<function=", "{{parameters}}"},
 		header: newCallHeader(`<function=(?P<name>[^>\s]+)>\s*(){`), arguments: jsonArguments{},
 	},
 	{
@@ -127,8 +133,11 @@ const (
 		`"first_key": {"type": "string", "description": "D"}, "second_key": {"type": "integer", "description": "D"}}, "required": ["first_key"]}}},` +
 		`{"type": "function", "function": {"name": "trial_two", "description": "D", "parameters": {"type": "object", "properties": {` +
 		`"third_key": {"type": "string", "description": "D"}}, "required": []}}}]`
-	trialCalls = `{"id": "call00001", "type": "function", "function": {"name": "trial_one", "arguments": {"first_key": "value of one", "second_key": 7}}}`
-	moreCalls  = `, {"id": "call00002", "type": "function", "function": {"name": "trial_two", "arguments": {"third_key": "value of two"}}}`
+	trialCalls = `{"id": "call00001", "type": "function", "function": {"name": "trial_one", "arguments": ` + trialArguments + `}}`
+	moreCalls  = `, {"id": "call00002", "type": "function", "function": {"name": "trial_two", "arguments": ` + moreArguments + `}}`
+
+	trialArguments = `{"first_key": "value of one", "second_key": 7}`
+	moreArguments  = `{"third_key": "value of two"}`
 )
 
 // callForm returns the form that reads the calls of a trial as the template renders them, or that the template describes;

@@ -37,8 +37,11 @@ type ChatOptions struct {
 	// LogProbs computes [Token.LogProb], TopLogProbs [Token.Top]; see [Options].
 	LogProbs    bool
 	TopLogProbs int
-	// Grammar is what an answer must be, as a whole; nil: any text. Reasoning that the template begins is free.
+	// Grammar is what an answer must be, as a whole, unless it consists of tool calls; nil: any text. Reasoning that the template
+	// begins is free.
 	Grammar *grammar.Grammar
+	// Calls are for conversations with tools.
+	Calls CallOptions
 	// Adapters are the answer's, in a [Scheduler]; nil are the session's own. Elsewhere a sequence has its adapters.
 	Adapters *infer.Adapters
 }

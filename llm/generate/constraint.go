@@ -12,12 +12,15 @@ import (
 // A constraint holds a text to a grammar.
 type constraint struct {
 	*grammar.Matcher
-	after string // the grammar begins after this text; "": at once
-	seen  string // text so far, while it has not begun
+	after []string // the grammar begins after these texts, in their order
+	seen  string   // text so far, while it has not begun
+
+	isLazy bool // the text may leave the grammar with the token that has the last mark
+	isOff  bool // and has
 }
 
-// constrain holds the text to a grammar, which begins after a mark if there is one.
-func (g *generation) constrain(by *grammar.Grammar, after string) error {
+// constrain holds the text to a grammar, which begins after marks if there are any.
+func (g *generation) constrain(by *grammar.Grammar, after ...string) error {
 	if by == nil {
 		return nil
 	}
@@ -32,10 +35,10 @@ func (g *generation) constrain(by *grammar.Grammar, after string) error {
 func (g *generation) pickToken(logits []float32) (id int32, complete bool, err error) {
 	c := g.constraint
 	switch {
-	case c == nil:
+	case c == nil || c.isOff:
 		id, err = g.pick.Sample(logits)
 		return id, false, err
-	case c.after != "":
+	case len(c.after) > 0:
 		if id, err = g.pick.Sample(logits); err == nil {
 			err = c.see(string(g.m.Tokenizer.Piece(id)))
 		}
@@ -51,14 +54,21 @@ func (g *generation) pickToken(logits []float32) (id int32, complete bool, err e
 	return id, false, err
 }
 
-// see begins the grammar after the mark. Blanks between the mark and the answer are no part of it.
+// see begins the grammar after the last mark. Blanks between the mark and the answer are no part of it.
 func (c *constraint) see(piece string) error {
 	c.seen += piece
-	_, rest, found := strings.Cut(c.seen, c.after)
+	_, rest, found := strings.Cut(c.seen, c.after[0])
 	if !found {
-		c.seen = c.seen[max(0, len(c.seen)-len(c.after)):]
+		c.seen = c.seen[max(0, len(c.seen)-len(c.after[0])):]
 		return nil
 	}
-	c.after = ""
-	return c.AcceptText(strings.TrimLeft(rest, " \t\r\n"))
+	c.after, c.seen = c.after[1:], ""
+	if len(c.after) > 0 {
+		return c.see(rest)
+	}
+	err := c.AcceptText(strings.TrimLeft(rest, " \t\r\n"))
+	if c.isOff = err != nil && c.isLazy; c.isOff {
+		return nil
+	}
+	return err
 }

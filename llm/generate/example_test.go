@@ -201,6 +201,23 @@ func ExampleRenderError() {
 	// Output: true strict.jinja:1: the user begins
 }
 
+// Calls can be forced of tools that there are.
+func ExampleCallError() {
+	m := must(tinyModel(64)) // or model.Load
+	defer m.Close()
+	template := must(chat.Parse("tools.jinja", `{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}<tool_call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}`))
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
+	defer session.Close()
+	greedy := must(sample.New(sample.Options{}))
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "a b")}, Tools: []byte(`[{"type": "function", "function": {"name": "rain"}}]`)}
+	o := generate.ChatOptions{Template: template, Calls: generate.CallOptions{Required: true, Name: "snow"}}
+	assistant := must(generate.NewChat(m, must(session.NewSequence()), greedy, o))
+	_, err := assistant.Reply(context.Background(), io.Discard, talk)
+	var wrong *generate.CallError
+	fmt.Println(errors.As(err, &wrong), err)
+	// Output: true there is no tool "snow" to call
+}
+
 // Make vectors of texts.
 func ExampleEmbed() {
 	m := must(tinyModel(64)) // or model.Load

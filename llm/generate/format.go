@@ -79,7 +79,7 @@ func (f *format) newReply(prompt string, talk *chat.Conversation, pick *sample.S
 	g.stop = stopTexts{stop: append(notEmpty(f.options.Stop), f.ends.texts...), repair: true}
 	g.decoder = f.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: f.options.ShowSpecial || f.special || len(talk.Tools) > 0})
 	pick.Forget()
-	return g, g.constrain(f.options.Grammar, f.answers.ReasoningEnd(prompt))
+	return g, f.constrainCalls(g, prompt, talk)
 }
 
 // notEmpty returns a copy of the texts without empty ones.

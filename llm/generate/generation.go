@@ -75,7 +75,7 @@ var errAdapters = errors.New("adapters in options are for texts of a Scheduler; 
 func newContinuation(m *model.Model, r *Request, take func(Token) error) (*generation, error) {
 	g := &generation{m: m, pick: r.Sampler, o: r.Options, take: take, stop: stopTexts{stop: notEmpty(r.Options.Stop)}}
 	g.decoder = m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
-	return g, g.constrain(r.Options.Grammar, "")
+	return g, g.constrain(r.Options.Grammar)
 }
 
 // prefill makes the sequence consist of the tokens before and a prompt.

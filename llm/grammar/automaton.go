@@ -73,10 +73,49 @@ func compile(rules []expr, names []string, root int) (*automaton, error) {
 	return &c.automaton, nil
 }
 
+// union joins automata by a rule that calls the root of each.
+func union(parts []*automaton) (*automaton, error) {
+	c := &compiler{}
+	first, end := c.state(), c.state()
+	c.rules, c.root = []int32{first}, first
+	c.states[end].accepts = true
+	for _, a := range parts {
+		states, rules, tokens := int32(len(c.states)), int32(len(c.rules)), int32(len(c.tokens))
+		if int(states)+len(a.states) > maxStates {
+			return nil, errTooLarge
+		}
+		for _, s := range a.states {
+			s.rule += rules
+			s.edges = slices.Clone(s.edges)
+			for i := range s.edges {
+				e := &s.edges[i]
+				e.to += states
+				switch e.kind {
+				case callEdge:
+					e.of += rules
+				case tokenEdge:
+					e.of += tokens
+				}
+			}
+			c.states = append(c.states, s)
+		}
+		for _, r := range a.rules {
+			c.rules = append(c.rules, r+states)
+		}
+		c.tokens = append(c.tokens, a.tokens...)
+		c.edge(first, edge{kind: callEdge, of: c.states[a.root+states].rule, to: end})
+	}
+	c.classes()
+	c.findFinal()
+	return &c.automaton, nil
+}
+
+var errTooLarge = fmt.Errorf("grammar: it needs more than %d states; lower the counts of its repetitions", maxStates)
+
 // state returns a new state.
 func (c *compiler) state() int32 {
 	if len(c.states) >= maxStates {
-		c.err = fmt.Errorf("grammar: it needs more than %d states; lower the counts of its repetitions", maxStates)
+		c.err = errTooLarge
 		return 0
 	}
 	c.states = append(c.states, state{rule: c.rule})

@@ -24,6 +24,25 @@ func Parse(text string) (*Grammar, error) {
 	return &Grammar{a}, nil
 }
 
+// Any returns the grammar of the texts that have one of several grammars.
+func Any(list ...*Grammar) (*Grammar, error) {
+	if len(list) == 0 {
+		return nil, errors.New("there are no grammars of which a text could have one")
+	}
+	var parts []*automaton
+	for _, g := range list {
+		if err := g.checkMade(); err != nil {
+			return nil, err
+		}
+		parts = append(parts, g.a)
+	}
+	a, err := union(parts)
+	if err != nil {
+		return nil, err
+	}
+	return &Grammar{a}, nil
+}
+
 func (g *Grammar) checkMade() error {
 	switch {
 	case g == nil:

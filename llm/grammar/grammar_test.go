@@ -222,3 +222,35 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A text of several grammars has one of them, whatever their rules, counts and tokens are.
+func TestAny(t *testing.T) {
+	both := need.Value(Any(need.Value(Parse(`root ::= "a" x | <[1]>`+"\nx ::= [0-9] x?"))(t), need.Value(ParseJSONSchema([]byte(`{"type": "array", "items": {"type": "boolean"}}`)))(t)))(t)
+	for text, want := range map[string]bool{"a12": true, "[true,false]": true, "a": false, "a1[]": false, "": false, "[1]": false} {
+		require.Equal(t, want, need.Value(both.Match(text))(t), text)
+	}
+	v := vocabulary(t)
+	m := need.Value(need.Value(Any(both, need.Value(Parse(`root ::= <[3]> "b"`))(t)))(t).NewMatcher(v))(t)
+	require.NoError(t, m.Accept(3))
+	require.NoError(t, m.AcceptText("b"))
+	require.True(t, m.MustEnd())
+	_, err := Any()
+	require.Error(t, err)
+	_, err = Any(both, nil)
+	require.EqualError(t, err, "the grammar is nil")
+}
+
+// Several schemas share their rules, each with references into its own document.
+func TestJSONSchemas(t *testing.T) {
+	rules, names, err := JSONSchemas([]byte(`{"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}}`), []byte(`{"$ref": "#/$defs/a", "$defs": {"a": {"enum": ["x"]}}}`), []byte(`{"type": "object", "properties": {"root": {"const": 1}}, "required": ["root"]}`))
+	require.NoError(t, err)
+	require.Len(t, names, 3)
+	for i, text := range []string{"17", `"x"`, `{"root":1}`} {
+		for j := range names {
+			g := need.Value(Parse("root ::= " + names[j] + "\n" + rules))(t)
+			require.Equal(t, i == j, need.Value(g.Match(text))(t), "%s by %s\n%s", text, names[j], rules)
+		}
+	}
+	_, _, err = JSONSchemas([]byte("true"), []byte("false"))
+	require.ErrorContains(t, err, "schema 1: ")
+}

@@ -25,21 +25,49 @@ func ParseJSONSchema(schema []byte) (*Grammar, error) {
 // integers, oneOf and anyOf (as alternatives), allOf (of objects, enums and bounds), and $ref inside the document. Another keyword
 // that restricts values is an error, because the texts would not keep to it.
 func JSONSchema(schema []byte) (gbnf string, err error) {
-	document, err := readJSON(schema)
-	if err != nil {
-		return "", err
-	}
-	w := &schemaWriter{document: document, bodies: map[string]string{}, refs: map[string]string{}, numbers: map[string]int{}}
-	root, err := w.visit(document, "")
+	w := newSchemaWriter()
+	root, err := w.schema(schema)
 	if err != nil {
 		return "", err
 	}
 	w.define("root", root)
+	return w.text(), nil
+}
+
+// JSONSchemas converts JSON schemas to rules in GBNF, without a root, and returns the name of the rule of each schema. Rules have
+// no names that begin with "root".
+func JSONSchemas(schemas ...[]byte) (gbnf string, rules []string, err error) {
+	w := newSchemaWriter()
+	for i, schema := range schemas {
+		rule, err := w.schema(schema)
+		if err != nil {
+			return "", nil, fmt.Errorf("schema %d: %w", i, err)
+		}
+		rules = append(rules, rule)
+	}
+	return w.text(), rules, nil
+}
+
+func newSchemaWriter() *schemaWriter {
+	return &schemaWriter{bodies: map[string]string{}, numbers: map[string]int{}}
+}
+
+// schema returns the rule of a document.
+func (w *schemaWriter) schema(text []byte) (rule string, err error) {
+	if w.document, err = readJSON(text); err != nil {
+		return "", err
+	}
+	w.refs = map[string]string{}
+	return w.visit(w.document, "")
+}
+
+// text returns all rules.
+func (w *schemaWriter) text() string {
 	var text strings.Builder
 	for _, name := range w.names {
 		fmt.Fprintf(&text, "%s ::= %s\n", name, w.bodies[name])
 	}
-	return text.String(), nil
+	return text.String()
 }
 
 // A schemaWriter writes the rules of a schema.
@@ -113,8 +141,8 @@ func (w *schemaWriter) name(path string) string {
 		}
 	}
 	begins := string(name[:min(len(name), 100)])
-	if begins == "" {
-		begins = "schema"
+	if begins == "" || strings.HasPrefix(begins, "root") {
+		begins = "schema" + begins
 	}
 	for {
 		w.numbers[begins]++
@@ -122,7 +150,7 @@ func (w *schemaWriter) name(path string) string {
 		if n := w.numbers[begins]; n > 1 {
 			free += "-" + strconv.Itoa(n)
 		}
-		if _, isPrimitive := primitives[free]; !isPrimitive && free != "root" && w.bodies[free] == "" {
+		if _, isPrimitive := primitives[free]; !isPrimitive && !strings.HasPrefix(free, "root") && w.bodies[free] == "" {
 			return free
 		}
 	}
@@ -271,7 +299,7 @@ func (w *schemaWriter) enum(o *object, types []string, path string) (string, err
 	}
 	literals := make([]string, len(values))
 	for i, v := range values {
-		literals[i] = literal(writeJSON(v))
+		literals[i] = Literal(writeJSON(v))
 	}
 	return w.rule(path, strings.Join(literals, " | "))
 }
@@ -325,8 +353,8 @@ func child(of any, key string) (any, bool) {
 	return nil, false
 }
 
-// literal returns a text as an element of GBNF.
-func literal(text string) string { return quote(text, escapeGBNF) }
+// Literal returns a text as an element of GBNF.
+func Literal(text string) string { return quote(text, escapeGBNF) }
 
 // escapeGBNF returns a character as it stands in a text or class.
 func escapeGBNF(r rune) string {

@@ -58,7 +58,7 @@ func (w *schemaWriter) object(o *object, path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		pair := literal(quoteJSON(key)) + ` space ":" space ` + value
+		pair := Literal(quoteJSON(key)) + ` space ":" space ` + value
 		if slices.Contains(required, any(key)) {
 			first = append(first, pair)
 		} else {
@@ -170,7 +170,7 @@ func (w *schemaWriter) keysOutside(n *keyNode, path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		alternatives = append(alternatives, literal(escapeJSON(r))+" "+name)
+		alternatives = append(alternatives, Literal(escapeJSON(r))+" "+name)
 		class += escapeGBNF(r)
 	}
 	alternatives = append(alternatives, class+"] char*")

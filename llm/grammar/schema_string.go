@@ -183,7 +183,7 @@ func characters(ranges []rune) string {
 			if text := escapeJSON(r); text != string(r) {
 				add(next, r-1)
 				next = r + 1
-				escaped = append(escaped, literal(text))
+				escaped = append(escaped, Literal(text))
 			}
 		}
 		add(next, ranges[i+1])

@@ -37,6 +37,7 @@ func failureOf(err error) *failure {
 	var noTemplate *data.Error
 	var text *infer.TextError
 	var empty *generate.EmptyError
+	var calls *generate.CallError
 	switch {
 	case errors.As(err, &f):
 		return f
@@ -46,6 +47,8 @@ func failureOf(err error) *failure {
 		return f
 	case errors.As(err, &template), errors.As(err, &noTemplate):
 		return invalid("messages", "%v", err)
+	case errors.As(err, &calls):
+		return invalid("tools", "%v", err)
 	case errors.As(err, &text), errors.As(err, &empty):
 		return invalid("", "%v", err)
 	case errors.Is(err, grammar.ErrAmbiguous), errors.Is(err, grammar.ErrVocabulary):

@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/serve"
 )
 
@@ -58,6 +60,54 @@ func TestToolCalls(t *testing.T) {
 	}
 	v = s.post("/v1/chat/completions", `{`+asksTool+`, `+tools+`, "max_tokens": 20}`)
 	assert.Equal(t, "length", at(t, v, "choices", 0, "finish_reason"))
+}
+
+// Forced calls are calls, of the named tool, with arguments by its schema, also of a model that would say something else; beside
+// a response_format an answer has either form.
+func TestForcedToolChoice(t *testing.T) {
+	s := start(t, toolOptions(t), llm.Options{Session: infer.SessionOptions{Context: 512}})
+	const other = `"messages": [{"role": "user", "content": "` + question + `"}], "temperature": 1, "max_tokens": 300`
+	strict := `"tools": [{"type": "function", "function": {"name": "rain", "strict": true, "parameters": {"type": "object", "properties": {"in": {"enum": ["Oslo", "Rome"]}, "days": {"type": "integer", "maximum": 9, "minimum": 1}}, "required": ["in", "days"]}}}, {"type": "function", "function": {"name": "time"}}]`
+	for _, choice := range []string{`"required"`, `{"type": "function", "function": {"name": "rain"}}`} {
+		for seed := range 4 {
+			v := s.post("/v1/chat/completions", fmt.Sprintf(`{%s, "seed": %d, %s, "tool_choice": %s}`, other, seed, strict, choice))
+			c := at(t, v, "choices", 0)
+			require.Empty(t, at(t, c, "message", "content"))
+			calls := at(t, c, "message", "tool_calls").([]any)
+			if choice != `"required"` {
+				require.Len(t, calls, 1)
+				require.Equal(t, "rain", at(t, calls, 0, "function", "name"))
+			}
+			if at(t, c, "finish_reason") == "length" {
+				continue
+			}
+			for _, call := range calls {
+				var arguments struct {
+					In   string
+					Days int
+				}
+				require.NoError(t, json.Unmarshal([]byte(at(t, call, "function", "arguments").(string)), &arguments))
+				if at(t, call, "function", "name") == "rain" {
+					require.Contains(t, []string{"Oslo", "Rome"}, arguments.In)
+					require.True(t, arguments.Days > 0 && arguments.Days < 10)
+				}
+			}
+		}
+	}
+	v := s.post("/v1/chat/completions", `{`+asksTool+`, `+strict+`, "max_tokens": 300, "parallel_tool_calls": false}`)
+	call := at(t, v, "choices", 0, "message", "tool_calls", 0, "function")
+	require.Equal(t, "rain", at(t, call, "name"))
+	require.Regexp(t, `^\{\s*"in"\s*:\s*"Oslo"\s*,\s*"days"\s*:\s*[1-9]\s*\}$`, at(t, call, "arguments"), "a strict function's call is held to its schema")
+	v = s.post("/v1/chat/completions", `{`+other+`, `+strict+`, "seed": 1, "n": 4, "response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "integer"}}}}`)
+	for i := range 4 {
+		message := at(t, v, "choices", i, "message").(map[string]any)
+		if content, _ := message["content"].(string); message["tool_calls"] == nil && at(t, v, "choices", i, "finish_reason") == "stop" {
+			require.Regexp(t, `^\s*-?\d+\s*$`, content)
+		}
+	}
+	status, text := s.do("POST", "/v1/chat/completions", `{`+other+`, `+strict+`, "tool_choice": {"type": "function", "function": {"name": "snow"}}}`)
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, text, `there is no tool \"snow\" to call`)
 }
 
 // In a stream a call begins with its ID and name, and its arguments come in pieces.
