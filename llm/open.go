@@ -163,6 +163,14 @@ func (m *Model) Chat(ctx context.Context, talk *chat.Conversation, s sample.Opti
 	return m.scheduler.Chat(ctx, talk, pick, o)
 }
 
+// Prompt returns the text that the model answers for a conversation, rendered by its chat template.
+func (m *Model) Prompt(talk *chat.Conversation, o generate.ChatOptions) (string, error) {
+	if err := m.checkMade(); err != nil {
+		return "", err
+	}
+	return m.scheduler.Prompt(talk, o)
+}
+
 // Complete yields the tokens of the model's continuation of a prompt, as [generate.Stream]. If the seed is 0, the text has
 // a random one.
 func (m *Model) Complete(ctx context.Context, prompt string, s sample.Options, o generate.Options) (iter.Seq2[generate.Token, error], *generate.Stats) {

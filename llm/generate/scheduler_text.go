@@ -127,6 +127,19 @@ func (s *Scheduler) newAnswer(talk *chat.Conversation, pick *sample.Sampler, o C
 	return f, t, prompt, s.checkFits("the conversation", tokens)
 }
 
+// Prompt returns the text that a conversation is rendered to for an answer with the options.
+func (s *Scheduler) Prompt(talk *chat.Conversation, o ChatOptions) (string, error) {
+	if err := s.checkMade(); err != nil {
+		return "", err
+	}
+	f, err := s.formatOf(o)
+	if err != nil {
+		return "", err
+	}
+	prompt, _, err := f.render(talk)
+	return prompt, err
+}
+
 // formatOf returns the format of an answer.
 func (s *Scheduler) formatOf(o ChatOptions) (*format, error) {
 	if o.Template != nil {

@@ -25,6 +25,8 @@ type chatRequest struct {
 	LogProbs            bool            `json:"logprobs"`
 	TopLogProbs         int             `json:"top_logprobs"`
 	TemplateVariables   map[string]any  `json:"chat_template_kwargs"`
+
+	calls generate.CallOptions // of tool_choice, parallel_tool_calls and strict functions
 }
 
 func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
@@ -39,7 +41,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o, err := h.chatOptions(&q, talk)
+	o, err := h.chatOptions(&q)
 	if err != nil {
 		return err
 	}
@@ -146,11 +148,7 @@ func (h *Handler) withLogProbs(choice map[string]any, x part, wanted bool) any {
 
 func (h *Handler) logProb(p generate.LogProb) map[string]any {
 	piece := h.piece(p.ID)
-	values := make([]int, len(piece)) // a []byte would be written as base64
-	for i, b := range []byte(piece) {
-		values[i] = int(b)
-	}
-	return map[string]any{"token": piece, "logprob": p.LogProb, "bytes": values}
+	return map[string]any{"token": piece, "logprob": p.LogProb, "bytes": bytesOf(piece)}
 }
 
 func (h *Handler) piece(id int32) string { return string(h.m.Weights().Tokenizer.Piece(id)) }
@@ -182,15 +180,45 @@ func (q *chatRequest) conversation() (*chat.Conversation, error) {
 	if !isEmpty(q.Tools) {
 		talk.Tools = q.Tools
 	}
+	return talk, q.chooseTools(talk)
+}
+
+// chooseTools reads the fields of calls.
+func (q *chatRequest) chooseTools(talk *chat.Conversation) error {
 	var choice string
+	var named struct {
+		Type     string
+		Function struct{ Name string }
+	}
 	switch {
 	case isEmpty(q.ToolChoice):
-	case json.Unmarshal(q.ToolChoice, &choice) == nil && choice == "none":
-		talk.Tools = nil
-	case choice != "auto":
-		return nil, invalid("tool_choice", "a forced tool_choice is unsupported; use auto or none")
+	case json.Unmarshal(q.ToolChoice, &choice) == nil:
+		q.calls.Required = choice == "required"
+		if choice == "none" {
+			talk.Tools = nil
+		} else if choice != "auto" && choice != "required" {
+			return invalid("tool_choice", "tool_choice %q is unknown; use auto, none, required or a function", choice)
+		}
+	case json.Unmarshal(q.ToolChoice, &named) == nil && named.Type == "function" && named.Function.Name != "":
+		q.calls.Required, q.calls.Name, q.calls.Single = true, named.Function.Name, true
+	default:
+		return invalid("tool_choice", `tool_choice must be auto, none, required or {"type": "function", "function": {"name": "…"}}`)
 	}
-	return talk, nil
+	if q.calls.Required && talk.Tools == nil {
+		return invalid("tool_choice", "tool_choice forces a call, but the request has no tools")
+	}
+	q.calls.Single = q.calls.Single || q.ParallelToolCalls != nil && !*q.ParallelToolCalls
+	var tools []struct {
+		Function struct {
+			Strict bool `json:"strict"`
+		}
+	}
+	if json.Unmarshal(talk.Tools, &tools) == nil { // otherwise the template decides
+		for _, t := range tools {
+			q.calls.Strict = q.calls.Strict || t.Function.Strict
+		}
+	}
+	return nil
 }
 
 // checkParts requires that a content in parts consists of texts.
@@ -210,12 +238,10 @@ func checkParts(i int, content json.RawMessage) error {
 }
 
 // chatOptions returns the options of an answer.
-func (h *Handler) chatOptions(q *chatRequest, talk *chat.Conversation) (generate.ChatOptions, error) {
+func (h *Handler) chatOptions(q *chatRequest) (generate.ChatOptions, error) {
 	o := h.o.Chat
-	o.Adapters, o.Grammar = q.adapter.Prepared(), q.grammar
+	o.Adapters, o.Grammar, o.Calls = q.adapter.Prepared(), q.grammar, q.calls
 	switch {
-	case q.grammar != nil && talk.Tools != nil:
-		return o, invalid("tools", "tools beside a grammar or a response_format are unsupported, which allow no call; leave one of them out")
 	case q.TopLogProbs < 0 || q.TopLogProbs > maxTopLogProbs:
 		return o, invalid("top_logprobs", "top_logprobs is %d; it must be 0 to %d", q.TopLogProbs, maxTopLogProbs)
 	case q.TopLogProbs > 0 && !q.LogProbs:

@@ -110,7 +110,7 @@ func (p *protocol) answer(h *Handler, w http.ResponseWriter, r *http.Request, st
 		cancel()
 		all.Wait()
 	}()
-	out := &events{w: w, c: http.NewResponseController(w), patience: h.o.Patience}
+	out := newEvents(h, w)
 	id, created := p.prefix+rand.Text(), time.Now()
 	if stream {
 		return p.stream(ctx, out, parts, id, created, perPrompt)
@@ -204,6 +204,10 @@ type events struct {
 	c        *http.ResponseController
 	patience time.Duration
 	begun    bool
+}
+
+func newEvents(h *Handler, w http.ResponseWriter) *events {
+	return &events{w: w, c: http.NewResponseController(w), patience: h.o.Patience}
 }
 
 // deadline limits how long the client may take to receive the next write.

@@ -87,9 +87,10 @@ func New(m *llm.Model, o Options) (*Handler, error) {
 	h := &Handler{m: m, o: o, key: sha256.Sum256([]byte(o.Key)), mux: http.NewServeMux(), begun: time.Now()}
 	h.SetAdapters(nil)
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /health": h.health, "GET /props": h.props, "GET /metrics": h.metrics,
+		"GET /{$}": h.page, "GET /health": h.health, "GET /props": h.props, "GET /metrics": h.metrics,
 		"GET /v1/models": h.models, "GET /v1/models/{name...}": h.model,
 		"POST /v1/chat/completions": h.chat, "POST /v1/completions": h.complete, "POST /v1/embeddings": h.embed,
+		"POST /tokenize": h.tokenize, "POST /detokenize": h.detokenize, "POST /apply-template": h.applyTemplate, "POST /completion": h.continuePrompt, "GET /slots": h.slots,
 	} {
 		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := f(w, r); err != nil {
@@ -144,8 +145,6 @@ func (h *Handler) admit(r *http.Request) error {
 
 // read reads the body of a request into a struct.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, to any) error {
-	c := http.NewResponseController(w)
-	c.SetReadDeadline(time.Now().Add(h.o.Patience)) // recorders of tests have no deadlines
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
 	var large *http.MaxBytesError
 	switch {

@@ -223,6 +223,48 @@ func TestAbout(t *testing.T) {
 	assert.Contains(t, get("/metrics"), "\nllamacpp:requests_total 1\n")
 }
 
+// llama-server's own endpoints answer in its form.
+func TestNativeEndpoints(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	v := s.post("/tokenize", `{"content": "sky é"}`)
+	text, err := json.Marshal(map[string]any{"tokens": at(t, v, "tokens")})
+	require.NoError(t, err)
+	assert.Equal(t, "sky é", at(t, s.post("/detokenize", string(text)), "content"))
+	v = s.post("/tokenize", `{"content": "<|user|>a", "with_pieces": true}`)
+	assert.Equal(t, "<|user|>", at(t, v, "tokens", 0, "piece"))
+	prompt := at(t, s.post("/apply-template", `{`+talk+`}`), "prompt").(string)
+	assert.Equal(t, "<|user|>"+question+"<|end|><|assistant|>", prompt)
+	v = s.post("/completion", `{"prompt": "`+prompt+`", "temperature": 0}`)
+	assert.Equal(t, answer, at(t, v, "content"))
+	assert.Equal(t, "eos", at(t, v, "stop_type"))
+	assert.Positive(t, at(t, v, "tokens_evaluated"))
+	assert.Equal(t, "limit", at(t, s.post("/completion", `{"prompt": "`+prompt+`", "temperature": 0, "n_predict": 2}`), "stop_type"))
+	_, stream := s.do("POST", "/completion", `{"prompt": "`+prompt+`", "temperature": 0, "stream": true}`)
+	whole := ""
+	for _, e := range events(t, stream+"data: [DONE]\n\n") {
+		whole += at(t, e, "content").(string)
+	}
+	assert.Equal(t, answer, whole)
+	_, slots := s.do("GET", "/slots", "")
+	assert.Contains(t, slots, `"is_processing":false`)
+}
+
+// The page is whole: it refers to nothing elsewhere, and its policy allows its script and style.
+func TestPage(t *testing.T) {
+	s := start(t, serve.Options{Key: "secret"}, llm.Options{})
+	response, err := s.Client().Get(s.URL + "/")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	assert.Equal(t, "text/html; charset=utf-8", response.Header.Get("Content-Type"))
+	assert.Regexp(t, `script-src 'sha256-[^']+='; style-src 'sha256-`, response.Header.Get("Content-Security-Policy"))
+	assert.NotRegexp(t, `https?://|src=|href=|innerHTML|style=`, string(text))
+	status, _ := s.do("GET", "/none", "")
+	assert.Equal(t, http.StatusUnauthorized, status)
+}
+
 // Answers have the JSON schema or grammar of the request, streamed too.
 func TestGrammars(t *testing.T) {
 	s := start(t, serve.Options{}, llm.Options{})
@@ -281,13 +323,19 @@ func TestErrors(t *testing.T) {
 		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_schema"}}`, 400, "no json_schema.schema"},
 		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object", "schema": {"not": {}}}}`, 400, `the keyword \"not\" is unsupported`},
 		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}, "json_schema": {}}`, 400, "exclude each other"},
-		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}, "tools": [{"type": "function"}]}`, 400, "tools beside a grammar"},
+		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}, "tools": [{"type": "function"}]}`, 400, "is not known well enough to force calls"},
 		{"/v1/chat/completions", `{` + talk + `, "grammar": "root ::= x"}`, 400, `there is no rule \"x\"`},
 		{"/v1/chat/completions", `{` + talk + `, "grammar": "root ::= <none>"}`, 400, "is no single token"},
 		{"/v1/completions", `{"prompt": "a", "json_schema": {}, "grammar": "root ::= \"a\""}`, 400, "grammar and json_schema exclude each other"},
 		{"/v1/completions", `{"prompt": "a", "max_tokens": 500, "grammar": "root ::= [ab] root \"c\" | [ab] root \"d\""}`, 400, "too many derivations"},
 		{"/v1/chat/completions", `{` + talk + `, "logit_bias": {"3": 1}}`, 400, "logit_bias"},
-		{"/v1/chat/completions", `{` + talk + `, "tool_choice": "required"}`, 400, "tool_choice"},
+		{"/v1/chat/completions", `{` + talk + `, "tool_choice": "required"}`, 400, "the request has no tools"},
+		{"/v1/chat/completions", `{` + talk + `, "tool_choice": "all"}`, 400, `tool_choice \"all\" is unknown`},
+		{"/v1/chat/completions", `{` + talk + `, "tool_choice": {"type": "function"}}`, 400, "tool_choice must be"},
+		{"/completion", `{}`, 400, "prompt must be a text"},
+		{"/completion", `{"prompt": "a", "n_predict": -3}`, 400, "n_predict is -3"},
+		{"/detokenize", `{"tokens": [-1]}`, 400, "tokens[0] is -1"},
+		{"/apply-template", `{"messages": []}`, 400, "messages is empty"},
 		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "` + strings.Repeat("a ", 400) + `"}]}`, 400, `"code":"context_length_exceeded"`},
 		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "` + strings.Repeat("a ", 4000) + `"}]}`, 413, "larger than the server allows"},
 		{"/v1/completions", `{"prompt": ""}`, 400, "the prompt is empty"},
