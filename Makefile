@@ -75,8 +75,9 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 	@scripts/llamacpp || echo "make: without stock llama.cpp, what stands beside it is left out" >&2
 	@$(setup) && $(GO) run ./scripts/bench $(BENCH)
 
-interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/ (GOGGML_INTEROP_SEEDS="3 4" for random models of other seeds than 1 and 2)
+interop: vendor ## compare with stock llama.cpp and with transformers, and serve clients of OpenAI's protocol, fetched into build/ (GOGGML_INTEROP_SEEDS="3 4" for random models of other seeds than 1 and 2)
 	@scripts/llamacpp
+	@scripts/clients
 	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run Interop ./internal/interop ./internal/jinja ./llm/chat ./llm/data ./llm/run ./examples/finetune ./llm/ollama ./scripts/browser
 
 peft: vendor ## compare adapters, training and preferences with PyTorch, PEFT and TRL, installed by pip into build/ (some gigabytes)
