@@ -42,6 +42,23 @@ func ExampleSequence() {
 	// [1 2 3 6 7]
 }
 
+// Embed a long text in steps, between which other sequences get their tokens.
+func ExampleEncoding() {
+	m := tinyModel() // or model.Load
+	defer m.Close()
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 2}))
+	defer session.Close()
+	sequence := must(session.NewSequence())
+	ctx := context.Background()
+	encoding := must(session.NewEncoding([][]int32{{1, 2, 3, 4, 5, 6, 7, 8, 9}}, infer.EmbedOptions{}))
+	defer encoding.Close()
+	for !must(encoding.Step(ctx, 4)) {
+		must(sequence.Decode(ctx, []int32{5}))
+	}
+	fmt.Println(len(must(encoding.Vectors(ctx))), "vector, and beside it", sequence.Len(), "tokens")
+	// Output: 1 vector, and beside it 2 tokens
+}
+
 // Continue two sequences at once, greedily. Both begin with the same tokens.
 func ExampleSession_Step() {
 	m := tinyModel() // or model.Load
