@@ -44,7 +44,7 @@ const maxConnections = 1024
 
 // Help is the text that kong adds to the help of the command.
 func (c *serveCommand) Help() string {
-	return `The endpoints are OpenAI's, under /v1: chat/completions, completions, embeddings, models; and llama-server's /health, /props and /metrics. Flags of sampling are for fields that a request lacks. docs/serve.md has clients and all fields.`
+	return `The endpoints are OpenAI's, under /v1: chat/completions, completions, embeddings, models; and llama-server's /completion, /tokenize, /detokenize, /apply-template, /health, /props, /slots and /metrics. A page at / talks with the models in a browser. Flags of sampling are for fields that a request lacks. docs/serve.md has clients and all fields.`
 }
 
 // Run serves until a signal, and then lets running requests end.
