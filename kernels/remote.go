@@ -121,9 +121,9 @@ func trainingOps() []ggml.RemoteOp {
 	return ops
 }
 
-// Computes reports whether a device computes the ops of training with a compute type, F32 or BF16: the CPU, or a server of
+// HasTrainingOps reports whether a device computes the ops of training with a compute type, F32 or BF16: the CPU, or a server of
 // package rpc on another one, in a program with this package.
-func Computes(d *ggml.Device, compute ggml.Type) bool {
+func HasTrainingOps(d *ggml.Device, compute ggml.Type) bool {
 	ops := remoteOps()
 	if compute != ggml.BF16 {
 		ops = trainingOps()

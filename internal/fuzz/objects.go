@@ -52,7 +52,7 @@ var functions = map[string]any{
 	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "SplitTensorEvenly": ggml.SplitTensorEvenly,
 	"PinForCUDA":  ggml.PinForCUDA,
 	"GEMMLibrary": kernels.GEMMLibrary, "HasBF16": kernels.HasBF16, "HasF16Accumulation": kernels.HasF16Accumulation,
-	"FastestType": kernels.FastestType, "HasBatchedGEMV": kernels.HasBatchedGEMV, "Computes": kernels.Computes, "RemoteOps": ggml.RemoteOps,
+	"FastestType": kernels.FastestType, "HasBatchedGEMV": kernels.HasBatchedGEMV, "HasTrainingOps": kernels.HasTrainingOps, "RemoteOps": ggml.RemoteOps,
 }
 
 // Calls to omit, with the reason.

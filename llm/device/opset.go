@@ -53,9 +53,9 @@ var opSets = []*opSet{{
 		return library, err
 	},
 }, {
-	name: remote, takes: func(d *ggml.Device) bool { return kernels.Computes(d, ggml.F32) }, lowering: (*Engine).remote,
+	name: remote, takes: func(d *ggml.Device) bool { return kernels.HasTrainingOps(d, ggml.F32) }, lowering: (*Engine).remote,
 	computeType: func(d *ggml.Device) ggml.Type {
-		if kernels.FastestType() == ggml.BF16 && kernels.Computes(d, ggml.BF16) {
+		if kernels.FastestType() == ggml.BF16 && kernels.HasTrainingOps(d, ggml.BF16) {
 			return ggml.BF16
 		}
 		return ggml.F32
@@ -259,7 +259,7 @@ func (e *Engine) remote(u Use, i int) (*nn.Lowering, error) {
 	if u.Phase != Training {
 		return e.stock(u, i)
 	}
-	if u.Compute == ggml.BF16 && !kernels.Computes(d, ggml.BF16) {
+	if u.Compute == ggml.BF16 && !kernels.HasTrainingOps(d, ggml.BF16) {
 		u.Compute = ggml.F32
 	}
 	of, err := nn.CPU(u.Compute)

@@ -24,9 +24,9 @@ func TestServerComputesKernels(t *testing.T) {
 		t.Skip("there is no GEMM library, which kernels of training need")
 	}
 	far, stock := remoteOf(t, optest.ServerOptions{Threads: 2}), remoteOf(t, optest.ServerOptions{Stock: true})
-	require.True(t, kernels.Computes(far, ggml.F32))
-	require.Equal(t, kernels.HasBF16(), kernels.Computes(far, ggml.BF16))
-	require.False(t, kernels.Computes(stock, ggml.F32))
+	require.True(t, kernels.HasTrainingOps(far, ggml.F32))
+	require.Equal(t, kernels.HasBF16(), kernels.HasTrainingOps(far, ggml.BF16))
+	require.False(t, kernels.HasTrainingOps(stock, ggml.F32))
 	history := func(t *testing.T, m *model.Model, l layout.Layout, compute ggml.Type, ops device.OpSet) []train.StepMetrics {
 		e := newEngine(t, device.Options{Layout: l, OpSet: ops})
 		o := trainOptions(e, train.CheckpointingAuto)
