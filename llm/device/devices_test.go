@@ -26,10 +26,11 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// remote is a device with its own memory that is available everywhere: the CPU behind an RPC server.
+// remote is a device with its own memory that is available everywhere, and computes by ggml's ops: the CPU behind an RPC
+// server without kernels.
 func remote(t testing.TB) *ggml.Device {
 	t.Helper()
-	return remoteOf(t, optest.ServerOptions{})
+	return remoteOf(t, optest.ServerOptions{Plain: true})
 }
 
 // remoteOf is the CPU behind a server with these options.
@@ -215,7 +216,7 @@ func TestLoweringsByPlace(t *testing.T) {
 }
 
 func TestMultiplier(t *testing.T) {
-	d, stock := remote(t), remoteOf(t, optest.ServerOptions{Stock: true})
+	d, stock := remoteOf(t, optest.ServerOptions{}), remoteOf(t, optest.ServerOptions{Stock: true})
 	library, err := kernels.GEMMLibrary()
 	require.NoError(t, err)
 	both := layout.Layout{Devices: []*ggml.Device{d, stock}, Of: func(layer int, _ layout.Kind) int { return max(0, layer) % 2 }}

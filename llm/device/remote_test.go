@@ -116,7 +116,7 @@ func onComputation(n int64, f func()) (undo func()) {
 // checkpoint, the run ends with the same adapter.
 func TestServerEndsInTraining(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	far := remote(t)
+	far := remoteOf(t, optest.ServerOptions{})
 	whole := newTrainer(t, loadOn(t, m, layout.On(far)), newEngine(t, device.Options{Layout: layout.On(far)}), train.CheckpointingOff)
 	require.NoError(t, whole.Run(context.Background(), train.RunOptions{}))
 	for what, c := range ending {

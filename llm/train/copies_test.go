@@ -160,7 +160,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 
 // Each of several devices holds the copies that fit, and the results are the same.
 func TestWeightCopiesOverDevices(t *testing.T) {
-	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
+	server := need.Value(ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Plain: true}).Endpoint))(t)
 	defer server.Unload()
 	inLayers := func(layer int, _ layout.Kind) int { return max(0, -layer) } // the rest on the CPU
 	layout := layout.Layout{Devices: []*ggml.Device{server.Devices()[0]}, Of: inLayers}

@@ -85,9 +85,10 @@ func TestArguments(t *testing.T) {
 	require.Equal(t, []int{512, 4096}, o.contexts)
 }
 
-// Measurements on a device with its own memory that every machine has: the CPU behind an RPC server.
+// Measurements on a device with its own memory that every machine has, by ggml's ops: the CPU behind an RPC server without
+// kernels.
 func TestMeasure(t *testing.T) {
-	r := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
+	r := need.Value(ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Plain: true}).Endpoint))(t)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	name := r.Devices()[0].Name()
 	o := need.Value(parse(append(small(t), "-device", name, "-bf16", "1e11", "-bandwidth", "1e10")))(t)

@@ -33,6 +33,7 @@ type ServerOptions struct {
 	Threads int   // 0 for one
 	Memory  int64 // limit for clients in bytes; 0 for none
 	Stock   bool  // ggml's own server
+	Plain   bool  // without a GEMM library, and so without the kernels of training
 }
 
 // logEnv makes the server log what it refuses.
@@ -133,6 +134,9 @@ func (s *RPCServer) Start(t testing.TB) {
 	options := need.Value(json.Marshal(s.options))(t)
 	s.process = exec.Command(self)
 	s.process.Env = append(os.Environ(), serverEnv+"="+s.Endpoint, optionsEnv+"="+string(options))
+	if s.options.Plain {
+		s.process.Env = append(s.process.Env, "GOGGML_BLAS=none")
+	}
 	s.stdin = need.Value(s.process.StdinPipe())(t)
 	s.process.Stderr = os.Stderr
 	require.NoError(t, s.process.Start())
