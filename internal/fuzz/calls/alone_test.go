@@ -18,6 +18,7 @@ import (
 var unchecked = map[reflect.Type]string{
 	reflect.TypeFor[chat.AnswerReader](): "its methods return text alone, and in order only if one goroutine calls them",
 	reflect.TypeFor[infer.Adapters]():    "its calls hold the access of its session",
+	reflect.TypeFor[infer.Encoding]():    "its calls hold the access of its session",
 	reflect.TypeFor[infer.Sequence]():    "its calls hold the access of its session",
 	reflect.TypeFor[tokenizer.Decoder](): "its methods return text alone, and in order only if one goroutine calls them",
 }

@@ -162,6 +162,7 @@ func prologueOfGeneration(m *model.Model, template *chat.Template, o infer.Sessi
 	keep(options, nil)
 	keep(generate.NewChat(m, q, pick, options))
 	keep(s.NewAdapters(o.Adapters))
+	keep(s.NewEncoding([][]int32{{1, 2, 3}}, infer.EmbedOptions{Pooling: infer.PoolMean}))
 	scheduled, err := infer.NewSession(m, infer.SessionOptions{Context: 16})
 	keep(scheduled, err)
 	keep(generate.NewScheduler(m, scheduled, generate.SchedulerOptions{}))
