@@ -105,14 +105,14 @@ func TestSchedulerGeneratesAsAlone(t *testing.T) {
 	}
 }
 
-// The turns of a conversation are computed once, beside others, and answered as by a Chat of its own.
+// The turns of a conversation are computed once, beside others, and answered as by a Chat of its own. The conversations begin
+// differently, so that none takes the sequence of another.
 func TestSchedulerChats(t *testing.T) {
 	m := randomModel(t, 256)
 	o := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(8)}
-	turns := []string{"who are you", "and why", "so"}
-	ask := func(answer func([]string) (generate.Reply, error)) (replies []string, cached []int) {
+	ask := func(first string, answer func([]string) (generate.Reply, error)) (replies []string, cached []int) {
 		var talk []string
-		for _, turn := range turns {
+		for _, turn := range []string{first, "and why", "so"} {
 			talk = append(talk, turn)
 			reply, err := answer(talk)
 			assert.NoError(t, err)
@@ -121,15 +121,15 @@ func TestSchedulerChats(t *testing.T) {
 		}
 		return replies, cached
 	}
-	c, _ := newChat(t, m, o)
-	want, wantCached := ask(func(talk []string) (generate.Reply, error) {
-		return c.Reply(context.Background(), new(strings.Builder), dialogue(talk...))
-	})
-	s := newScheduler(t, m, infer.SessionOptions{Sequences: 3, Context: 256}, generate.SchedulerOptions{Template: o.Template, Chunk: 8})
+	s := newScheduler(t, m, infer.SessionOptions{Sequences: 4, Context: 256}, generate.SchedulerOptions{Template: o.Template, Chunk: 8}) // one is spare
 	var all testutil.Goroutines
-	for range 3 {
+	for _, first := range []string{"who are you", "name three rivers", "is it late"} {
+		c, _ := newChat(t, m, o)
+		want, wantCached := ask(first, func(talk []string) (generate.Reply, error) {
+			return c.Reply(context.Background(), new(strings.Builder), dialogue(talk...))
+		})
 		all.Go(func() {
-			got, cached := ask(func(talk []string) (generate.Reply, error) {
+			got, cached := ask(first, func(talk []string) (generate.Reply, error) {
 				tokens, reply := s.Chat(context.Background(), dialogue(talk...), sampler(t, sample.Options{RepeatPenalty: 1.3}), generate.ChatOptions{Limit: o.Limit})
 				_, err := collect(tokens)
 				return *reply, err
