@@ -82,7 +82,8 @@ func ptr[T any](x T) *T { return &x }
 
 // The time of a few layers predicts a step of all layers, on a clock that counts nodes. The prediction
 // is exact if one layer of each kind is measured, except if layers share weights: the first layer's
-// gradients are not added to others.
+// gradients are not added to others. Nodes that a graph computes once for all choices of blocks of keys, such
+// as the weights of heads that count alike, are counted in each layer.
 func TestStepOfFewLayers(t *testing.T) {
 	exact := 0
 	for _, name := range llmtest.TestedArchitectures() {
@@ -105,6 +106,8 @@ func TestStepOfFewLayers(t *testing.T) {
 				switch a := p.Model.Architecture(); {
 				case a.NumBlocks() < len(all):
 					require.InEpsilon(t, whole, few, 0.05)
+				case name == "minimax-m3-blocks" || name == "qwen4exp": // choose blocks of keys
+					require.InEpsilon(t, whole, few, 0.002)
 				case len(sampled) < len(kinds):
 					require.InEpsilon(t, whole, few, 0.2, "layers of %d kinds by those of %d", len(kinds), len(sampled))
 				default:
