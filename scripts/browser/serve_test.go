@@ -3,9 +3,12 @@
 package browser
 
 import (
+	"context"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os/exec"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -27,7 +30,14 @@ func TestInteropServePage(t *testing.T) {
 	defer weights.Close()
 	m := need.Value(llm.New(weights, llm.Options{Session: infer.SessionOptions{Context: 1 << 15, Threads: 1}}))(t)
 	defer m.Close()
-	server := httptest.NewServer(need.Value(serve.New(m, serve.Options{Name: "tiny", Key: "secret"}))(t))
+	handler := need.Value(serve.New(m, serve.Options{Name: "tiny", Key: "secret"}))(t)
+	var endless atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if endless.Load() {
+			w = &endlessWriter{ResponseWriter: w, ctx: r.Context()}
+		}
+		handler.ServeHTTP(w, r)
+	}))
 	defer server.Close()
 	w := &watcher{hosts: map[string]bool{}}
 	b := openBrowser(t, w)
@@ -39,7 +49,8 @@ func TestInteropServePage(t *testing.T) {
 	b.run(chromedp.SetValue("#tokens", "9"), chromedp.SendKeys("#text", hostile+"\r"))
 	b.eventually(`/^\d+ tokens in [\d.]+ s$/.test(`+status+`)`, "true")
 	require.Equal(t, hostile, b.eval(`document.querySelector(".turn.user").textContent`))
-	b.run(chromedp.SetValue("#tokens", "30000"), chromedp.SetValue("#temperature", "5"), chromedp.SendKeys("#text", "who\r"))
+	endless.Store(true)
+	b.run(chromedp.SetValue("#temperature", "5"), chromedp.SendKeys("#text", "who\r"))
 	b.eventually(answer, "true")
 	b.eventually(`document.getElementById("stop").disabled`, "false")
 	b.run(chromedp.Click("#stop"))
@@ -52,3 +63,20 @@ func TestInteropServePage(t *testing.T) {
 	require.Empty(t, w.mistakes)
 	require.Equal(t, map[string]bool{need.Value(url.Parse(server.URL))(t).Host: true}, w.hosts)
 }
+
+// An endlessWriter writes the first events of an answer, and no more until the client leaves.
+type endlessWriter struct {
+	http.ResponseWriter
+	ctx    context.Context
+	events int
+}
+
+func (w *endlessWriter) Write(p []byte) (int, error) {
+	if w.events++; w.events > 4 {
+		<-w.ctx.Done()
+		return 0, w.ctx.Err()
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *endlessWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
