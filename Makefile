@@ -3,8 +3,9 @@
 GO ?= go
 
 # The binding, the programs and the development tools are modules of their own, so that those who import the binding
-# need no libraries of the others. Patterns of the go command end where a module does; go.work joins them.
-packages = ./... ./examples/... ./scripts/...
+# need no libraries of the others. Patterns of the go command end where a module does; go.work joins them. The programs come
+# first, because the longest tests are theirs.
+packages = ./examples/... ./... ./scripts/...
 
 # Git refuses to tell the state of a clone that someone else owns (a container's, for one), and the go command would
 # fail with it. A workspace cannot be built with a user's -mod=mod or GOWORK=off. scripts/env has what a build needs on
