@@ -129,15 +129,10 @@ func (e *Encoding) whole(ctx context.Context) error {
 func (e *Encoding) part(ctx context.Context, n int) error {
 	s, text := e.session, e.next[0]
 	if e.long == nil {
-		slot := slices.Index(s.slots, nil)
-		if slot < 0 {
-			return s.full()
-		}
-		if _, err := s.rewind(slot, 0); err != nil {
+		var err error
+		if e.long, err = s.newSequence(e.adapters); err != nil {
 			return err
 		}
-		e.long = &Sequence{session: s, slot: slot, adapters: e.adapters}
-		s.slots[slot] = e.long
 	}
 	at := e.long.Len()
 	tokens := text.tokens[at:min(at+n, len(text.tokens))]
@@ -183,8 +178,8 @@ func (e *Encoding) together(ctx context.Context, n int) error {
 
 // release frees the slot of a long text.
 func (e *Encoding) release() {
-	if e.long != nil && e.long.CheckOpen() == nil {
-		e.session.slots[e.long.slot] = nil
+	if e.long != nil {
+		e.long.release()
 	}
 	e.long = nil
 }

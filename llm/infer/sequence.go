@@ -54,10 +54,15 @@ func (q *Sequence) Close() error {
 		return err
 	}
 	defer q.session.access.Release()
+	q.release()
+	return nil
+}
+
+// release frees the slot of an open sequence.
+func (q *Sequence) release() {
 	if q.CheckOpen() == nil {
 		q.session.slots[q.slot] = nil
 	}
-	return nil
 }
 
 // Session returns the session that made the sequence.

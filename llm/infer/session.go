@@ -172,6 +172,11 @@ func (s *Session) NewSequence() (*Sequence, error) {
 	if err := s.d.m.Architecture().CheckLogits("it generates no text; use Session.Embed"); err != nil {
 		return nil, err
 	}
+	return s.newSequence(nil)
+}
+
+// newSequence makes a sequence in a free slot.
+func (s *Session) newSequence(a *Adapters) (*Sequence, error) {
 	slot := slices.Index(s.slots, nil)
 	if slot < 0 {
 		return nil, s.full()
@@ -179,7 +184,7 @@ func (s *Session) NewSequence() (*Sequence, error) {
 	if _, err := s.rewind(slot, 0); err != nil {
 		return nil, err
 	}
-	q := &Sequence{session: s, slot: slot}
+	q := &Sequence{session: s, slot: slot, adapters: a}
 	s.slots[slot] = q
 	return q, nil
 }
