@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -83,9 +82,9 @@ func benchmarkGEMV(b *testing.B, typ ggml.Type, n int64) {
 	samplers := make([]func() time.Duration, len(graphs))
 	for i, g := range graphs {
 		samplers[i] = func() time.Duration {
-			began := processorTime()
+			began := testutil.ProcessorTime()
 			require.NoError(b, backend.Compute(context.Background(), g))
-			return processorTime() - began
+			return testutil.ProcessorTime() - began
 		}
 	}
 	rounds, budget := testutil.BenchTime(b)
@@ -94,10 +93,4 @@ func benchmarkGEMV(b *testing.B, typ ggml.Type, n int64) {
 		b.ReportMetric(float64(slices.Min(turns[i]).Nanoseconds())/matrices/1000, name+"-µs")
 	}
 	b.ReportMetric(0, "ns/op")
-}
-
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
