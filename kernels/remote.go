@@ -10,6 +10,7 @@ import "C"
 
 import (
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/goggml/ggml"
@@ -51,7 +52,7 @@ func remoteOps() []ggml.RemoteOp {
 }
 
 // trainingOps lists the ops of training in F32.
-func trainingOps() []ggml.RemoteOp {
+var trainingOps = sync.OnceValue(func() []ggml.RemoteOp {
 	ops := []ggml.RemoteOp{
 		remoteOp(rmsNorm, 2, nil, func(r remote) *ggml.Tensor { return WeightedRMSNorm(r.c, r.x[0], r.x[1], r.eps()) }),
 		remoteOp(rmsNormGrad, 3, nil, func(r remote) *ggml.Tensor { return WeightedRMSNormGrad(r.c, r.x[0], r.x[1], r.x[2], r.eps()) }),
@@ -118,18 +119,20 @@ func trainingOps() []ggml.RemoteOp {
 	for act, op := range gluGrads {
 		ops = append(ops, remoteOp(op, 3, nil, func(r remote) *ggml.Tensor { return GLUGradInPlace(r.c, act, r.x[0], r.x[1], r.x[2]) }))
 	}
-	return ops
-}
+	return slices.Clip(ops)
+})
 
-// HasTrainingOps reports whether a device computes the ops of training with a compute type, F32 or BF16: the CPU, or a server of
-// package rpc on another one, in a program with this package.
+// HasTrainingOps reports whether a device computes the ops of training with a compute type, F32 or BF16: the CPU, or a server
+// of package rpc on another one, in a program with this package.
 func HasTrainingOps(d *ggml.Device, compute ggml.Type) bool {
-	ops := remoteOps()
-	if compute != ggml.BF16 {
-		ops = trainingOps()
+	ops := trainingOps()
+	if compute == ggml.BF16 {
+		if !HasBF16() {
+			return false
+		}
+		ops = remoteOps()
 	}
-	return len(ops) > 0 && !slices.ContainsFunc(ops, func(op ggml.RemoteOp) bool { return !d.HasNativeOp(op.NativeOp) }) &&
-		(compute != ggml.BF16 || HasBF16())
+	return !slices.ContainsFunc(ops, func(op ggml.RemoteOp) bool { return !d.HasNativeOp(op.NativeOp) })
 }
 
 // remoteOp is an op of at least so many operands.
