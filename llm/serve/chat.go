@@ -37,11 +37,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 	if err := h.check(&q.params); err != nil {
 		return err
 	}
-	talk, err := q.conversation()
-	if err != nil {
-		return err
-	}
-	o, err := h.chatOptions(&q)
+	talk, o, err := h.conversation(&q)
 	if err != nil {
 		return err
 	}
@@ -90,6 +86,16 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 		take(x)
 	}
 	return p.answer(h, w, r, q.Stream, q.N)
+}
+
+// conversation returns what a request asks to answer, and how.
+func (h *Handler) conversation(q *chatRequest) (*chat.Conversation, generate.ChatOptions, error) {
+	talk, err := q.conversation()
+	if err != nil {
+		return nil, generate.ChatOptions{}, err
+	}
+	o, err := h.chatOptions(q)
+	return talk, o, err
 }
 
 // finishCalls ends an answer that calls tools.

@@ -68,11 +68,7 @@ func (h *Handler) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err := h.read(w, r, &q); err != nil {
 		return err
 	}
-	talk, err := q.conversation()
-	if err != nil {
-		return err
-	}
-	o, err := h.chatOptions(&q)
+	talk, o, err := h.conversation(&q)
 	if err != nil {
 		return err
 	}
