@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -18,6 +19,23 @@ import (
 	"github.com/goggml/ggml/internal/test/need"
 )
 
+// smallRuns writes a model of 28 M parameters and a text. train returns the command of a run with these flags and more, of
+// two steps of 8 samples.
+func smallRuns(t *testing.T, flags ...string) (in func(name string) string, train func(name string, more ...string) []string) {
+	t.Helper()
+	folder := t.TempDir()
+	in = func(name string) string { return filepath.Join(folder, name) }
+	words := need.Value(benchmodel.Vocabulary(benchmodel.Small().Vocab))(t)
+	require.NoError(t, benchmodel.Write(in("base.gguf"), benchmodel.Small(), ggml.Q8_0, words...))
+	require.NoError(t, os.WriteFile(in("text.txt"), []byte(benchmodel.Text(2, 3000)), 0o600))
+	return in, func(name string, more ...string) []string {
+		return slices.Concat([]string{
+			"finetune", "train", "--model-base", in("base.gguf"), "--train-data", in("text.txt"), "--run-dir", in(name), "--batch", "8", "--grad-acc", "1",
+			"--lora-r", "8", "--adam-iter", "2", "--compute-type", "f32", "--threads", "2",
+		}, flags, more)
+	}
+}
+
 // A run stays within the memory of --fit. It runs with four sizes, each of which computes the same steps in
 // another way, in a control group with that limit and without swap, if the system allows one. Losses equal
 // those of a run without --fit, except for rounding. Samples that are too long to fit are cut, with a message.
@@ -25,17 +43,7 @@ func TestFitStaysWithin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains a model of 28 M parameters five times")
 	}
-	folder := t.TempDir()
-	in := func(name string) string { return filepath.Join(folder, name) }
-	words := need.Value(benchmodel.Vocabulary(benchmodel.Small().Vocab))(t)
-	require.NoError(t, benchmodel.Write(in("base.gguf"), benchmodel.Small(), ggml.Q8_0, words...))
-	require.NoError(t, os.WriteFile(in("text.txt"), []byte(benchmodel.Text(2, 3000)), 0o600))
-	train := func(name string, more ...string) []string {
-		return append([]string{
-			"finetune", "train", "--model-base", in("base.gguf"), "--train-data", in("text.txt"), "--run-dir", in(name), "--batch", "8", "--grad-acc", "1",
-			"--lora-r", "8", "--adam-iter", "2", "--compute-type", "f32", "--valid-split", "0.1", "--valid-samples", "2", "--threads", "2",
-		}, more...)
-	}
+	in, train := smallRuns(t, "--valid-split", "0.1", "--valid-samples", "2")
 	whole, _ := watch(t, train("whole", "--ctx", "128", "--batch", "1", "--grad-acc", "8"))
 	losses, ways := stepLosses(t, in("whole")), map[string]bool{}
 	require.NotContains(t, whole, "--fit")
@@ -73,17 +81,7 @@ func TestMemoryStaysWithin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains a model of 28 M parameters four times")
 	}
-	folder := t.TempDir()
-	in := func(name string) string { return filepath.Join(folder, name) }
-	words := need.Value(benchmodel.Vocabulary(benchmodel.Small().Vocab))(t)
-	require.NoError(t, benchmodel.Write(in("base.gguf"), benchmodel.Small(), ggml.Q8_0, words...))
-	require.NoError(t, os.WriteFile(in("text.txt"), []byte(benchmodel.Text(2, 3000)), 0o600))
-	train := func(name string, more ...string) []string {
-		return append([]string{
-			"finetune", "train", "--model-base", in("base.gguf"), "--train-data", in("text.txt"), "--run-dir", in(name), "--batch", "8", "--grad-acc", "1",
-			"--ctx", "128", "--lora-r", "8", "--adam-iter", "2", "--compute-type", "f32", "--valid-split", "0", "--threads", "2",
-		}, more...)
-	}
+	in, train := smallRuns(t, "--ctx", "128", "--valid-split", "0")
 	_, most := watch(t, train("whole", "--no-checkpointing"))
 	losses, before := stepLosses(t, in("whole")), int64(0)
 	for _, share := range []int64{65, 80, 95} {
