@@ -36,7 +36,7 @@ static void kern_attend(const struct kern_task *t, int64_t from, struct ggml_ten
 			continue;
 		}
 		kern_pack_vectors(t, kern_head_of(t->k, kern_group(t), t->sample), tile, KERN_TILE_KEYS, keys);
-		kern_pack_pairs(t, kern_head_of(t->v, kern_group(t), t->sample), tile, KERN_TILE_KEYS, 1, values);
+		kern_pack_tile(t, kern_head_of(t->v, kern_group(t), t->sample), tile, vectors, values);
 		for (int i = 0; i < n; i++) {
 			if (kern_sees_some(&panels[i], tile)) {
 				kern_scores_of_tile(t, panels[i].q, keys, x);
@@ -155,15 +155,17 @@ static float kern_attend_grad(const struct kern_task *t, int64_t from, const str
 	return sink;
 }
 
-// Packs the keys and values of a group.
-static void kern_pack_keys(const struct kern_task *t, int64_t group, struct kern_keys *keys) {
+// Packs the keys and values of a group; the scratch has the size of a panel's vectors.
+static void kern_pack_keys(const struct kern_task *t, int64_t group, uint32_t *vectors, struct kern_keys *keys) {
 	int64_t n = kern_ceil_div(t->n, KERN_TILE_KEYS) * KERN_TILE_KEYS;
 	struct kern_arena arena = {kern_scratch(KERN_SCRATCH_TILE, n * (2 * t->pairs + t->lanes / 2) * sizeof(uint32_t))};
 	keys->k = kern_take(&arena, n * t->pairs), keys->v = kern_take(&arena, n * t->pairs), keys->k_pairs = kern_take(&arena, n * t->lanes / 2);
 	struct kern_head k = kern_head_of(t->k, group, t->sample);
 	kern_pack_vectors(t, k, 0, n, keys->k);
 	kern_pack_vectors(t, kern_head_of(t->v, group, t->sample), 0, n, keys->v);
-	kern_pack_pairs(t, k, 0, n, 1, keys->k_pairs);
+	for (int64_t tile = 0; tile < n; tile += KERN_TILE_KEYS) {
+		kern_pack_tile(t, k, tile, vectors, keys->k_pairs + tile / 2 * t->lanes);
+	}
 }
 
 // A chunk is the heads of a part, whose gradients of k and v are summed.
@@ -182,9 +184,9 @@ KERN_OP(causal_attention_bf16_grad) {
 			memset(of.dk + i * of.ld, 0, t.size * sizeof(float));
 			memset(of.dv + i * of.ld, 0, t.size * sizeof(float));
 		}
-		kern_pack_keys(&t, group, &of);
 		struct kern_grad_scratch scratch;
 		kern_take_grad_scratch(&scratch, &t);
+		kern_pack_keys(&t, group, scratch.vectors, &of);
 		for (int64_t head = first; head < first + each; head++) {
 			kern_set_head(&t, head);
 			float *dq = (float *)dst->data + (t.sample * t.heads * t.n + head) * t.size, sink = 0;

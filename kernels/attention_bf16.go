@@ -21,12 +21,12 @@ var (
 	}
 )
 
-// HasBF16Attention reports whether [CausalAttentionBF16] is available: on a processor with AVX512-BF16, where that is
+// HasBF16Attention reports whether [CausalAttentionBF16] is available: on a processor with AMX, or with AVX512-BF16 where that is
 // faster than F32, and with the GEMM library that [HasBF16] needs.
-func HasBF16Attention() bool { return HasBF16() && bool(C.kern_has_avx512bf16()) }
+func HasBF16Attention() bool { return HasBF16() && bool(C.kern_has_gemm_bf16()) }
 
 // CausalAttentionBF16 is [CausalAttention] with the operands of products rounded to BF16: Q, K, V and the weights. Sums
-// and the softmax are in F32. It is about twice as fast, and an error if [HasBF16Attention] is false. Tiles of 64 keys
+// and the softmax are in F32. It is two to three times as fast, and an error if [HasBF16Attention] is false. Tiles of 64 keys
 // that none of 64 queries sees cost nothing.
 //
 // It returns the result [size, heads, n, batch], and what [CausalAttentionBF16Grad] needs, of which the result is a view.
@@ -77,5 +77,5 @@ func (a Attention) savedElements() int64 {
 
 func requireAttentionBF16(b *ggml.OpBuilder, a Attention) {
 	requireAttention(b, a)
-	b.Require(HasBF16Attention(), "attention in BF16 needs oneDNN and a processor with fast AVX512-BF16; use CausalAttention")
+	b.Require(HasBF16Attention(), "attention in BF16 needs oneDNN and a processor with AMX or fast AVX512-BF16; use CausalAttention")
 }

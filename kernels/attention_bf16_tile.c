@@ -67,6 +67,11 @@ KERN_BF16 void kern_pack_pairs(const struct kern_task *t, struct kern_head x, in
 	}
 }
 
+void kern_pack_tile(const struct kern_task *t, struct kern_head x, int64_t tile, uint32_t *pairs, uint32_t *to) {
+	kern_pack_pairs(t, x, tile, KERN_TILE_KEYS, 1, pairs);
+	kern_transpose((const float *)pairs, KERN_TILE_KEYS / 2, t->lanes, (float *)to, KERN_TILE_KEYS / 2);
+}
+
 void kern_pack_lanes(const struct kern_task *t, struct kern_head x, int64_t from, uint32_t *rows, uint32_t *to) {
 	kern_pack_vectors(t, x, from, KERN_PANEL, rows);
 	kern_transpose((const float *)rows, KERN_PANEL, t->pairs, (float *)to, KERN_PANEL);
@@ -264,18 +269,18 @@ void kern_write_panel(const struct kern_task *t, struct kern_panel *p, const flo
 }
 
 void kern_scores_of_tile(const struct kern_task *t, const uint32_t *queries, const uint32_t *keys, float *scores) {
-	struct kern_gemm_bf16 g = {.m = KERN_PANEL, .n = KERN_TILE_KEYS, .pairs = kern_ceil_div(t->size, 2), .lda = KERN_PANEL, .b_column = t->pairs, .b_pair = 1, .ldc = KERN_PANEL};
-	kern_gemm_avx512bf16_64x4(&g, queries, keys, scores);
+	struct kern_gemm_bf16 g = {.m = KERN_PANEL, .n = KERN_TILE_KEYS, .pairs = kern_ceil_div(t->size, 2), .lda = KERN_PANEL, .ldb = t->pairs, .ldc = KERN_PANEL};
+	kern_gemm_bf16(&g, queries, keys, scores);
 }
 
-void kern_add_result(const struct kern_task *t, struct kern_panel *p, const uint32_t *weights, const uint32_t *vectors) {
-	struct kern_gemm_bf16 g = {.m = KERN_PANEL, .n = t->size, .pairs = KERN_TILE_KEYS / 2, .lda = KERN_PANEL, .b_column = 1, .b_pair = t->lanes, .ldc = KERN_PANEL, .accumulate = true};
-	kern_gemm_avx512bf16_64x4(&g, weights, vectors, p->result);
+void kern_add_result(const struct kern_task *t, struct kern_panel *p, const uint32_t *weights, const uint32_t *elements) {
+	struct kern_gemm_bf16 g = {.m = KERN_PANEL, .n = t->size, .pairs = KERN_TILE_KEYS / 2, .lda = KERN_PANEL, .ldb = KERN_TILE_KEYS / 2, .ldc = KERN_PANEL, .accumulate = true};
+	kern_gemm_bf16(&g, weights, elements, p->result);
 }
 
 void kern_add_keys(const struct kern_task *t, const uint32_t *vectors, const uint16_t *weights, int64_t tile, float *to, int64_t ld) {
-	struct kern_gemm_bf16 g = {.m = t->size, .n = kern_min(KERN_TILE_KEYS, t->n - tile), .pairs = KERN_PANEL / 2, .lda = t->lanes, .b_column = KERN_PANEL / 2, .b_pair = 1, .ldc = ld, .accumulate = true};
-	kern_gemm_avx512bf16_64x4(&g, vectors, (const uint32_t *)weights, to + tile * ld);
+	struct kern_gemm_bf16 g = {.m = t->size, .n = kern_min(KERN_TILE_KEYS, t->n - tile), .pairs = KERN_PANEL / 2, .lda = t->lanes, .ldb = KERN_PANEL / 2, .ldc = ld, .accumulate = true};
+	kern_gemm_bf16(&g, vectors, (const uint32_t *)weights, to + tile * ld);
 }
 
 KERN_BF16 float kern_dot(const float *x, const float *y, int64_t n) {

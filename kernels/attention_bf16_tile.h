@@ -43,6 +43,8 @@ static inline void *kern_take(struct kern_arena *a, int64_t elements) {
 void kern_pack_vectors(const struct kern_task *t, struct kern_head x, int64_t from, int64_t rows, uint32_t *to);
 // Rounds the vectors times a factor, two of them in turn: to is pairs of vectors [lanes, rows / 2].
 void kern_pack_pairs(const struct kern_task *t, struct kern_head x, int64_t from, int64_t rows, float factor, uint32_t *to);
+// Rounds the vectors of a tile, element by element: to is pairs of keys [KERN_TILE_KEYS / 2, lanes], and so is the scratch.
+void kern_pack_tile(const struct kern_task *t, struct kern_head x, int64_t tile, uint32_t *pairs, uint32_t *to);
 // Rounds the vectors of a panel as lanes: to is pairs of elements [KERN_PANEL, pairs].
 void kern_pack_lanes(const struct kern_task *t, struct kern_head x, int64_t from, uint32_t *rows, uint32_t *to);
 
@@ -65,7 +67,7 @@ bool kern_sees_some(const struct kern_panel *p, int64_t key);
 
 // Products of a panel: the lanes of A are its queries.
 void kern_scores_of_tile(const struct kern_task *t, const uint32_t *queries, const uint32_t *keys, float *scores);
-void kern_add_result(const struct kern_task *t, struct kern_panel *p, const uint32_t *weights, const uint32_t *vectors);
+void kern_add_result(const struct kern_task *t, struct kern_panel *p, const uint32_t *weights, const uint32_t *elements);
 // Adds to the gradients of a tile's keys [size, keys] what the queries of a panel contribute.
 void kern_add_keys(const struct kern_task *t, const uint32_t *vectors, const uint16_t *weights, int64_t tile, float *to, int64_t ld);
 

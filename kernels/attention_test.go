@@ -393,7 +393,7 @@ func TestCausalAttentionErrors(t *testing.T) {
 }
 
 func TestCausalAttentionBF16Errors(t *testing.T) {
-	want := "attention in BF16 needs oneDNN and a processor with fast AVX512-BF16; use CausalAttention"
+	want := "attention in BF16 needs oneDNN and a processor with AMX or fast AVX512-BF16; use CausalAttention"
 	if kernels.HasBF16Attention() {
 		want = "saved has 7 elements; CausalAttentionBF16 saves 360 of these operands"
 	}

@@ -1,14 +1,8 @@
 #include "gemm_bf16.h"
-#include "library.h"
 
 #if defined(__x86_64__)
 
 #include <immintrin.h>
-
-bool kern_has_avx512bf16(void) {
-	__builtin_cpu_init();
-	return kern_library_fast_bf16() && __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel");
-}
 
 #define KERN_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
@@ -26,14 +20,14 @@ enum { KERN_VECTOR = 16, KERN_MR = 4 * KERN_VECTOR, KERN_NR = 4 };
 #define KERN_1_COLUMN(X, V) X(V, 0)
 #define KERN_4_COLUMNS(X, V) X(V, 0) X(V, 1) X(V, 2) X(V, 3)
 #define KERN_BEGIN_COLUMN(V, j) V(KERN_BEGIN, j)
-#define KERN_DOT_COLUMN(V, j) { __m512i both = _mm512_set1_epi32((int)b[j * g->b_column]); V(KERN_DOT, j) }
+#define KERN_DOT_COLUMN(V, j) { __m512i both = _mm512_set1_epi32((int)b[j * g->ldb]); V(KERN_DOT, j) }
 #define KERN_END_COLUMN(V, j) V(KERN_END, j)
 
 // The product of vectors of rows and a number of columns; the mask says which rows of a vector count.
 #define KERN_MICRO(name, VECTORS, COLUMNS) \
 	KERN_BF16 static void name(const struct kern_gemm_bf16 *g, const uint32_t *a, const uint32_t *b, float *c, __mmask16 mask) { \
 		COLUMNS(KERN_BEGIN_COLUMN, VECTORS) \
-		for (int64_t p = 0; p < g->pairs; p++, a += g->lda, b += g->b_pair) { \
+		for (int64_t p = 0; p < g->pairs; p++, a += g->lda, b++) { \
 			VECTORS(KERN_LOAD, 0) \
 			COLUMNS(KERN_DOT_COLUMN, VECTORS) \
 		} \
@@ -53,13 +47,9 @@ KERN_BF16 void kern_gemm_avx512bf16_64x4(const struct kern_gemm_bf16 *g, const u
 		for (int64_t j = 0, columns; j < g->n; j += columns) {
 			columns = g->n - j >= KERN_NR ? KERN_NR : 1;
 			(large ? columns > 1 ? kern_micro_64x4 : kern_micro_64x1 : columns > 1 ? kern_micro_16x4 : kern_micro_16x1)(
-				g, a + i, b + j * g->b_column, c + j * g->ldc + i, mask);
+				g, a + i, b + j * g->ldb, c + j * g->ldc + i, mask);
 		}
 	}
 }
-
-#else
-
-bool kern_has_avx512bf16(void) { return false; }
 
 #endif

@@ -13,7 +13,7 @@ typedef void (*kern_sgemm)(int order, int trans_a, int trans_b, int m, int n, in
 static struct {
 	kern_sgemm sgemm; // NULL if oneDNN is in use
 	kern_hgemm hgemm; // NULL if F16 is not supported
-	bool bf16, fast_bf16;
+	bool bf16, fast_bf16, amx;
 	char name[160]; // empty if there is no library
 } kern_library;
 
@@ -27,6 +27,7 @@ bool kern_library_load(const char *path, char *error, size_t size) {
 		kern_onednn_describe(kern_library.name, sizeof kern_library.name);
 		kern_library.bf16 = kern_onednn_bf16();
 		kern_library.fast_bf16 = kern_onednn_fast_bf16();
+		kern_library.amx = kern_onednn_amx();
 		return true;
 	}
 	kern_library.sgemm = (kern_sgemm)dlsym(library, "cblas_sgemm");
@@ -86,6 +87,7 @@ bool kern_library_find(void) {
 const char *kern_library_name(void) { return kern_library.name; }
 bool kern_library_bf16(void) { return kern_library.bf16; }
 bool kern_library_fast_bf16(void) { return kern_library.fast_bf16; }
+bool kern_library_amx(void) { return kern_library.amx; }
 bool kern_library_f16(void) { return kern_library.hgemm != NULL; }
 
 static int kern_cblas_trans(bool trans) { return trans ? KERN_CBLAS_TRANS : KERN_CBLAS_NO_TRANS; }

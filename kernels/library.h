@@ -25,6 +25,8 @@ const char *kern_library_name(void);
 bool kern_library_bf16(void);
 // Reports whether BF16 is faster than F32.
 bool kern_library_fast_bf16(void);
+// Reports whether the library uses AMX for BF16: it has the system's permission, and the environment allows it.
+bool kern_library_amx(void);
 // Reports whether the library multiplies and accumulates F16 by special instructions.
 bool kern_library_f16(void);
 

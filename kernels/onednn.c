@@ -83,6 +83,8 @@ bool kern_onednn_fast_bf16(void) {
 #endif
 }
 
+bool kern_onednn_amx(void) { return kern_dnnl.amx; }
+
 void kern_onednn_describe(char *text, size_t size) {
 	const kern_dnnl_version *v = kern_dnnl.version();
 	const char *isa = kern_dnnl.amx ? "AMX" : kern_onednn_has(KERN_DNNL_AVX512_BF16) ? "AVX512-BF16" :

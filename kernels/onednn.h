@@ -10,6 +10,7 @@ bool kern_onednn_open(void *library);
 void kern_onednn_describe(char *text, size_t size);
 bool kern_onednn_bf16(void);
 bool kern_onednn_fast_bf16(void);
+bool kern_onednn_amx(void);
 void kern_onednn_gemm(const struct kern_gemm *g, const void *a, const void *b, float *c);
 
 #endif
