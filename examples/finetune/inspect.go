@@ -1,19 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
-	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/preference"
@@ -48,17 +45,8 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--html", Path: c.HTML}}); err != nil {
 		return err
 	}
-	loss := lossFlags{Loss: c.Loss}
-	if loss.prefers() {
-		o, err := loss.options()
-		if err == nil {
-			_, err = preference.New(o, &preference.Reference{})
-		}
-		if err != nil {
-			return fmt.Errorf("--loss: %w", err)
-		}
-		c.Answers = loss.answers()
-		c.Answers.Mismatched = false // they are no records
+	if err := c.setAnswers(); err != nil {
+		return err
 	}
 	m, err := model.Load(c.ModelBase, model.LoadOptions{})
 	if err != nil {
@@ -78,14 +66,9 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	r := &inspectReport{Inspection: found, m: m, ignored: c.Ignore}
 	out = cli.Aside(out, c.HTML)
 	if c.HTML != "" {
-		var page bytes.Buffer
-		if err := r.writePage(&page); err != nil {
+		if err := r.savePage(c.HTML); err != nil {
 			return err
 		}
-		if err := filelink.Replace(c.HTML, page.Bytes()); err != nil {
-			return fmt.Errorf("--html: %w", err)
-		}
-		fmt.Fprintln(os.Stderr, "page:", c.HTML)
 	}
 	write := r.writeText
 	if c.JSON {
@@ -97,6 +80,24 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	if found.Ruined(c.Ignore...) {
 		return errRuined
 	}
+	return nil
+}
+
+// setAnswers has the data read as the loss needs it.
+func (c *inspectCommand) setAnswers() error {
+	loss := lossFlags{Loss: c.Loss}
+	if !loss.prefers() {
+		return nil
+	}
+	o, err := loss.options()
+	if err == nil {
+		_, err = preference.New(o, &preference.Reference{})
+	}
+	if err != nil {
+		return fmt.Errorf("--loss: %w", err)
+	}
+	c.Answers = loss.answers()
+	c.Answers.Mismatched = false // they are no records
 	return nil
 }
 

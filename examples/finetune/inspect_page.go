@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
+	"fmt"
 	"html/template"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 //go:embed inspect.html
@@ -16,6 +20,18 @@ var inspectTemplate = template.Must(template.New("inspect").Parse(inspectPage))
 
 // Percent returns the width of the bar.
 func (b bar) Percent() float64 { return 100 * b.Share }
+
+func (r *inspectReport) savePage(path string) error {
+	var page bytes.Buffer
+	if err := r.writePage(&page); err != nil {
+		return err
+	}
+	if err := filelink.Replace(path, page.Bytes()); err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "page:", path)
+	return nil
+}
 
 // writePage writes the report as a self-contained page. It escapes all data.
 func (r *inspectReport) writePage(w io.Writer) error {

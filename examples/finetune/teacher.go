@@ -180,14 +180,20 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 	if err = errors.Join(err, line.Close()); err != nil {
 		return err
 	}
-	where := "computed"
-	if n := p.scores.FromCache(); n == p.scores.Len() {
-		where = "from the cache"
-	} else if n > 0 {
-		where = fmt.Sprintf("%d of them from the cache", n)
-	}
-	fmt.Fprintf(p.Log(), "teacher: %s; scores of %s, %s\n", who, cli.Count(p.scores.Len(), "sample"), where)
+	fmt.Fprintf(p.Log(), "teacher: %s; scores of %s, %s\n", who, cli.Count(p.scores.Len(), "sample"), origin(p.scores))
 	return nil
+}
+
+// origin says how many scores the cache had.
+func origin(s *distill.Scores) string {
+	switch n := s.FromCache(); n {
+	case s.Len():
+		return "from the cache"
+	case 0:
+		return "computed"
+	default:
+		return fmt.Sprintf("%d of them from the cache", n)
+	}
 }
 
 // teacherKey identifies the teacher by the content of its files.

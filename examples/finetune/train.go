@@ -99,10 +99,8 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer folder.Close()
-	if err := folder.Place(&p.Flags, training.Output{Flag: "lora-out", What: "adapter", Path: &p.LoRAOut, Name: run.Adapter}); err != nil {
-		return err
-	}
-	if err := p.check(); err != nil {
+	placed := folder.Place(&p.Flags, training.Output{Flag: "lora-out", What: "adapter", Path: &p.LoRAOut, Name: run.Adapter})
+	if err := cmp.Or(placed, p.check()); err != nil {
 		return err
 	}
 	out = cli.Aside(out, p.LoRAOut, p.Metrics)

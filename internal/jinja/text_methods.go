@@ -58,12 +58,7 @@ func init() {
 			p := s.needText(a.bind(s, "removesuffix", 1, "suffix")[0])
 			return t.Slice(0, len(strings.TrimSuffix(t.s, p.s)))
 		},
-		"center": func(s *state, t Text, a *arguments) Value {
-			v := a.bind(s, "center", 1, "width", "fillchar")
-			width := s.clampedInt(v[0], "a width")
-			odd := func(n int) int { return n/2 + (n & width & 1) }
-			return s.pad(t, width, s.needText(or(v[1], NewText(" "))), odd)
-		},
+		"center":     (*state).centerMethod,
 		"expandtabs": (*state).expandTabs,
 		"encode": func(s *state, _ Text, _ *arguments) Value {
 			s.fail("str.encode is not supported: templates have no use for bytes")
@@ -234,6 +229,13 @@ func padMethod(name string, left func(int) int) func(*state, Text, *arguments) V
 		v := a.bind(s, name, 1, "width", "fillchar")
 		return s.pad(t, s.clampedInt(v[0], "a width"), s.needText(or(v[1], NewText(" "))), left)
 	}
+}
+
+func (s *state) centerMethod(t Text, a *arguments) Value {
+	v := a.bind(s, "center", 1, "width", "fillchar")
+	width := s.clampedInt(v[0], "a width")
+	odd := func(n int) int { return n/2 + (n & width & 1) }
+	return s.pad(t, width, s.needText(or(v[1], NewText(" "))), odd)
 }
 
 func (s *state) zfillMethod(t Text, a *arguments) Value {

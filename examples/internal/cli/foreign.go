@@ -172,11 +172,15 @@ func (c *commandLine) long(arg string) {
 		c.out = append(c.out, "--"+arg)
 		return
 	}
-	f := c.foreignFlag(name)
-	if f == nil {
-		c.faults = append(c.faults, c.unknown("unknown flag ", name))
+	if f := c.foreignFlag(name); f != nil {
+		c.foreign(f, name, value, hasValue)
 		return
 	}
+	c.faults = append(c.faults, c.unknown("unknown flag ", name))
+}
+
+// foreign replaces a flag of another program by the flags that it stands for.
+func (c *commandLine) foreign(f *Foreign, name, value string, hasValue bool) {
 	v := Value{List: []string{value}}
 	if !hasValue {
 		v.List = c.foreignValues(f)
