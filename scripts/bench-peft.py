@@ -1,4 +1,4 @@
-"""Trains a LoRA adapter with PyTorch and PEFT, for the benchmark BesidePEFT of llm/train.
+"""Trains a LoRA adapter with PyTorch and PEFT, for the benchmarks BesidePEFT and, by TRL's DPO trainer, BesideTRL of llm/train.
 
     python scripts/bench-peft.py FOLDER {float32|bfloat16}
 
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 # GGUF's names of a layer's tensors, and transformers' names.
 LAYER = {
@@ -97,16 +97,58 @@ def adapt(model, adapters, run):
     return model
 
 
+def cross_entropy(model, run):
+    """A function from a batch of sequences to their loss; it prepares the batch, and what it returns is timed."""
+
+    def prepare(batch):
+        tokens = torch.from_numpy(batch.astype(np.int64))
+
+        def loss():
+            logits = model(input_ids=tokens[:, :-1]).logits
+            return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+        return loss
+
+    return prepare
+
+
+def preference(model, run):
+    """The same of pairs. The probabilities of the reference are a part of the preparation."""
+    import datasets
+    import trl
+    from tokenizers import Tokenizer, models
+
+    words = Tokenizer(models.WordLevel({"<pad>": 0, "<eos>": 1, "a": 2, "b": 3}, unk_token="<pad>"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", bos_token="<eos>")
+    given = type("DPO", (trl.DPOTrainer,), {"_prepare_dataset": lambda self, dataset, *args, **kwargs: dataset})
+    arguments = trl.DPOConfig(
+        output_dir="unused", use_cpu=True, bf16=False, report_to="none", gradient_checkpointing=False, per_device_train_batch_size=2,
+        remove_unused_columns=False, beta=0.1,
+    )
+    rows = datasets.Dataset.from_list([{"prompt": "a", "chosen": "a", "rejected": "b"}] * 2)
+    trainer = given(model=model, args=arguments, train_dataset=rows, processing_class=tokenizer)
+    trainer.precompute_ref_logps = True
+
+    def prepare(batch):
+        prompt = run["Prompt"]
+        inputs = trainer.data_collator([
+            {"prompt_ids": chosen[:prompt].tolist(), "chosen_ids": chosen[prompt:].tolist(), "rejected_ids": rejected[prompt:].tolist()}
+            for chosen, rejected in batch.reshape(run["Batch"], 2, -1)
+        ])
+        inputs["ref_chosen_logps"], inputs["ref_rejected_logps"] = trainer.compute_ref_log_probs(model, inputs)
+        return lambda: trainer._compute_loss(model, inputs, False)
+
+    return prepare
+
+
 def trainer(model, run):
-    """A function that does a step with a batch and returns its loss."""
+    """A function that does a step of a loss, and returns its value."""
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         trained, lr=run["Rate"], betas=(run["Beta1"], run["Beta2"]), eps=run["Epsilon"], weight_decay=run["Decay"])
 
-    def step(batch):
-        tokens = torch.from_numpy(batch.astype(np.int64))
-        logits = model(input_ids=tokens[:, :-1]).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+    def step(loss):
+        loss = loss()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, run["Clip"])
         optimizer.step()
@@ -137,12 +179,15 @@ def main():
     if run["Checkpointing"]:
         model.enable_input_require_grads()
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    prepare = (preference if run["Prefer"] else cross_entropy)(model, run)
     step = trainer(model, run)
-    for batch in np.fromfile(folder / "tokens.bin", np.int32).reshape(-1, run["Batch"], run["Length"] + 1):
+    sequences = run["Batch"] * (2 if run["Prefer"] else 1)
+    for batch in np.fromfile(folder / "tokens.bin", np.int32).reshape(-1, sequences, run["Length"] + 1):
         if sys.stdin.readline() != "true\n":
             break
+        prepared = prepare(batch)
         start = time.perf_counter()
-        loss = step(batch)
+        loss = step(prepared)
         result = {"Loss": loss, "Seconds": time.perf_counter() - start, "Libraries": libraries}
         print(json.dumps({"Result": result, "Peak": peak()}), flush=True)
 

@@ -45,6 +45,8 @@ type peftRun struct {
 	Tensors                                                    []peftTensor // in weights.bin
 
 	Length, Batch, Steps, Threads            int
+	Prompt                                   int  // tokens that both sequences of a pair begin with; 0 means no pairs
+	Prefer                                   bool // by DPO; else pairs are single sequences
 	Rank                                     int
 	Alpha                                    float32
 	Rate, Beta1, Beta2, Epsilon, Decay, Clip float64
@@ -156,7 +158,7 @@ func (p *peftProgram) report(b *testing.B, r *peftRun, step time.Duration) {
 		b.ReportMetric(loss, fmt.Sprintf("loss@%d", i+1))
 	}
 	b.ReportMetric(p.losses[len(p.losses)-1], "last-loss")
-	reportSteps(b, r.Length*r.Batch, step, p.process.Peak)
+	reportSteps(b, r.Length*r.sequences(), step, p.process.Peak)
 	b.ReportMetric(float64(p.libraries)/1e6, "libraries-MB")
 }
 
@@ -183,7 +185,7 @@ func (r *peftRun) samples() []data.Sample {
 	rng := rand.New(rand.NewPCG(1, 1))
 	common := rand.NewZipf(rng, 1.5, 1, words-1)
 	var list []data.Sample
-	for range r.Steps * r.Batch {
+	for range r.Steps * r.sequences() {
 		s := data.Sample{Tokens: []int32{0}}
 		for len(s.Tokens) <= r.Length {
 			word := int32(common.Uint64())
@@ -210,10 +212,14 @@ var trainLikePEFT = testutil.NewProcess("trainLikePEFT", func(r peftRun, serve f
 		return err
 	}
 	defer a.Close()
-	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(r.Length, r.samples()), train.Options{
+	d, loss, err := r.task(m)
+	if err != nil {
+		return err
+	}
+	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, train.Options{
 		Schedule: train.Schedule{Peak: r.Rate, Floor: r.Rate, Steps: r.Steps},
 		AdamW:    train.AdamW{Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, Decay: r.Decay, Clip: r.Clip},
-		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType,
+		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType, Loss: loss,
 	})
 	if err != nil {
 		return err
@@ -243,13 +249,14 @@ var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []peftTens
 	if err != nil {
 		return nil, err
 	}
-	samples := r.samples()
+	rows := r.rows()
 	return r.Tensors, writeWith(filepath.Join(r.Folder, "tokens.bin"), func(w io.Writer) error {
-		order := data.Shuffler{Seed: 0, N: len(samples)}
-		for i := range samples {
-			sample := samples[order.At(i)]
-			if err := binary.Write(w, binary.LittleEndian, sample.Tokens); err != nil {
-				return err
+		order := data.Shuffler{Seed: 0, N: len(rows)}
+		for i := range rows {
+			for _, sample := range rows[order.At(i)] {
+				if err := binary.Write(w, binary.LittleEndian, sample.Tokens); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

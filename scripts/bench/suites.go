@@ -60,6 +60,14 @@ var pages = []page{
 		sections: []section{peftSection},
 	},
 	{
+		name: "pairs", file: "pairs.md", title: "Preferences beside TRL",
+		text: "Made by `scripts/bench-peft -page pairs`, which repeats all of it. The same model, from the same file, with the same adapter at the " +
+			"start, prefers one answer of each pair to the other by DPO.",
+		beside:   fact{"PyTorch and PEFT", keyPyTorch},
+		suites:   []suite{{"pairs", "llm/train", "^BenchmarkBesideTRL$", 5 * time.Minute, time.Minute}},
+		sections: []section{pairsSection},
+	},
+	{
 		name: "architectures", file: "architectures.md", title: "Architectures beside llama",
 		text: "Made by `make bench BENCH='-page architectures'`, on shapes of about a billion parameters that a token is computed with, of " +
 			"random weights; see [the other benchmarks](README.md) for llama itself.",
@@ -273,6 +281,25 @@ var (
 		},
 	}
 )
+
+var pairsSection = section{
+	title: "DPO in F32 and BF16",
+	text: "Rank 8 on all seven linear layers of every block, AdamW, β 0.1. A prompt has 128 tokens, each of its two answers 65; a step takes 4 pairs at 28 million " +
+		"parameters, and 2 at 0.3 billion. TRL gets the Q8_0 weights dequantised, so that both compute the same function; it keeps its adapters in F32. " +
+		"Both know the probabilities of the reference before they are timed. The last row of each model is the training of the same sequences one by one, " +
+		"with cross-entropy. Tokens are those of the sequences: a prompt counts for both answers, though goggml computes it once for a pair. Steps of all " +
+		"four are taken in turn; ratios of speed are the medians of those of each turn. Memory is the largest resident size of the process.",
+	views: []view{
+		table{from: []string{"BesideTRL"}, rows: []key{{"model", "model"}, {"loss", "loss"}, {"program", "program"}, {"weights", "weights"}}, columns: append(
+			stepColumns[:3:3],
+			column{head: "of it libraries, MB", unit: "libraries-MB", format: "%.0f"},
+			column{head: "tokens/s × the faster TRL's", unit: "×TRL", format: "%.2f"},
+			column{head: "memory × the faster TRL's", unit: "memory×TRL", format: "%.2f"},
+			column{head: "tokens/s × cross-entropy's", unit: "×SFT", format: "%.2f"},
+			column{head: "last loss", unit: "last-loss", format: "%.4f"},
+		)},
+	},
+}
 
 // stockFinetune is the baseline.
 var stockFinetune = where{"program": "llama-finetune", "trained": "all", "base": "F32"}
