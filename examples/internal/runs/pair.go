@@ -28,7 +28,7 @@ func (p *Pair) BeforeResolve(ctx *kong.Context) (err error) {
 			folders = append(folders, path)
 		}
 	}
-	p.runs, err = openAll(ctx, folders)
+	p.runs, err = openAll(ctx, "", folders)
 	return err
 }
 

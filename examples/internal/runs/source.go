@@ -16,7 +16,7 @@ import (
 // run. The tags "model" and "adapter" stand for the run's model and adapter; any other flag takes the run's
 // value of the same name. Without a run, flags with the tag needed are required.
 type Source struct {
-	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: gives model, best adapter and chat template, unless flags do."`
+	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: gives model, best adapter and chat template, unless flags do. Or a GGUF model, as its flag."`
 	RunDir    string `name:"run-dir" placeholder:"DIR" help:"The folder of a run, as a flag." group:"Model"`
 
 	run *Run
@@ -28,8 +28,12 @@ func (s *Source) Opened() *Run { return s.run }
 // BeforeResolve opens the run. Kong calls it.
 func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	var folders []string
+	model := ""
 	for _, p := range ctx.Path {
-		if p.Positional != nil && p.Positional.Name == "run" || p.Flag != nil && p.Flag.Name == "run-dir" {
+		switch {
+		case p.Positional != nil && p.Positional.Name == "run" && isFile(ctx.Value(p).String()):
+			model = ctx.Value(p).String()
+		case p.Positional != nil && p.Positional.Name == "run" || p.Flag != nil && p.Flag.Name == "run-dir":
 			folders = append(folders, ctx.Value(p).String())
 		}
 	}
@@ -42,19 +46,34 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	case len(folders) > 1:
 		return fmt.Errorf("%s and %s are two runs; name one, and give another run's adapter with --lora", folders[0], folders[1])
 	}
-	opened, err := openAll(ctx, folders)
+	opened, err := openAll(ctx, model, folders)
 	if len(opened) > 0 {
 		s.run = opened[len(opened)-1]
 	}
 	return err
 }
 
-// openAll opens runs, and takes from them values for flags that are not given. The runs must agree on the values.
-func openAll(ctx *kong.Context, folders []string) ([]*Run, error) {
-	given := map[string]bool{}
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// openAll opens runs, and takes from them values for flags that are not given. The runs must agree on the values. A model
+// that is not "" is the value of the flag for it.
+func openAll(ctx *kong.Context, model string, folders []string) ([]*Run, error) {
+	given, named := map[string]bool{}, resolver{}
 	for _, p := range ctx.Path {
-		if p.Flag != nil {
-			given[p.Flag.Name] = true
+		if p.Flag == nil {
+			continue
+		}
+		if model != "" && p.Flag.Tag.Get("run") == "model" {
+			return nil, fmt.Errorf("%s and %s are two models; name one", model, ctx.Value(p))
+		}
+		given[p.Flag.Name] = true
+	}
+	for _, f := range ctx.Flags() {
+		if model != "" && f.Tag.Get("run") == "model" {
+			given[f.Name], named[f] = true, []string{model}
 		}
 	}
 	all := resolver{}
@@ -76,6 +95,7 @@ func openAll(ctx *kong.Context, folders []string) ([]*Run, error) {
 		all, list = values, append(list, opened)
 	}
 	ctx.AddResolver(all)
+	ctx.AddResolver(named)
 	return list, nil
 }
 
