@@ -34,15 +34,21 @@ func (d DeltaRule) rate(i, h, t, row int64) int64 {
 	return number*d.V.Ne[0] + i
 }
 
+// keep returns exp(g) of each row of a state, [size, heads, n, rows].
+func (d DeltaRule) keep() Tensor {
+	keep := New(d.V.Ne[:]...)
+	for i := range keep.Data {
+		keep.Data[i] = math.Exp(d.G.Data[i/(len(keep.Data)/len(d.G.Data))])
+	}
+	return keep
+}
+
 // column goes through the tokens of column j of value head h.
-func (d DeltaRule) column(j, h, row int64) []deltaToken {
+func (d DeltaRule) column(keep Tensor, j, h, row int64) []deltaToken {
 	state := make([]float64, d.V.Ne[0])
-	var tokens []deltaToken
+	tokens := make([]deltaToken, 0, d.V.Ne[2])
 	for t := range d.V.Ne[2] {
-		x := deltaToken{beta: d.Beta.At(h, t, row, 0), keep: make([]float64, len(state))}
-		for i := range x.keep {
-			x.keep[i] = math.Exp(d.G.Data[d.rate(int64(i), h, t, row)])
-		}
+		x := deltaToken{beta: d.Beta.At(h, t, row, 0), keep: keep.row(h, t, row)}
 		x.start = t == 0 || d.Starts.Data != nil && d.Starts.At(t, row, 0, 0) >= float64(t)
 		if x.start {
 			state = make([]float64, len(state))
@@ -73,9 +79,9 @@ func (d DeltaRule) eachColumn(f func(j, h, row int64)) {
 
 // GatedDeltaRule returns Sᵀ·q/√size after each token, [size, heads, n, rows].
 func GatedDeltaRule(d DeltaRule) Tensor {
-	y := New(d.V.Ne[:]...)
+	y, keep := New(d.V.Ne[:]...), d.keep()
 	d.eachColumn(func(j, h, row int64) {
-		for t, x := range d.column(j, h, row) {
+		for t, x := range d.column(keep, j, h, row) {
 			sum := 0.0
 			for i, q := range d.Q.row(h%d.Q.Ne[1], int64(t), row) {
 				sum += x.after[i] * q
@@ -96,9 +102,10 @@ func GatedDeltaRuleBack(dy Tensor, d DeltaRule) (grads [6]Tensor) {
 	if d.Read.Data != nil {
 		grads[5] = New(d.Read.Ne[:]...)
 	}
+	keep := d.keep()
 	d.eachColumn(func(j, h, row int64) {
 		next := make([]float64, d.V.Ne[0]) // the gradient of the state after a token
-		for t, x := range slices.Backward(d.column(j, h, row)) {
+		for t, x := range slices.Backward(d.column(keep, j, h, row)) {
 			t, shared := int64(t), h%d.K.Ne[1]
 			q, k, by := d.Q.row(shared, t, row), d.K.row(shared, t, row), d.reads().row(shared, t, row)
 			dq, dk, dBy := grads[0].row(shared, t, row), grads[1].row(shared, t, row), grads[5].row(shared, t, row)

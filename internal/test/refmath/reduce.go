@@ -110,9 +110,17 @@ func sum(v []float64) float64 {
 
 //go:norace
 func dot(a, b []float64) float64 {
-	s := 0.0
-	for i, x := range a {
-		s += x * b[i]
+	var s [4]float64 // four chains of additions: one waits for each before it
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		s[0] += x[0] * y[0]
+		s[1] += x[1] * y[1]
+		s[2] += x[2] * y[2]
+		s[3] += x[3] * y[3]
 	}
-	return s
+	for ; i < len(a); i++ {
+		s[0] += a[i] * b[i]
+	}
+	return s[0] + s[1] + s[2] + s[3]
 }
