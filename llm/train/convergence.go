@@ -62,8 +62,11 @@ func (b BestBy) String() string {
 	return "loss"
 }
 
-// improves reports whether an evaluation is better than another, by at least delta.
+// improves reports whether an evaluation is better than another, by at least delta. Every loss is better than NaN.
 func (b BestBy) improves(e, other Evaluation, delta float64) bool {
+	if math.IsNaN(e.Loss) || math.IsNaN(other.Loss) {
+		return !math.IsNaN(e.Loss)
+	}
 	if b == BestByAccuracy && (delta > 0 || e.Accuracy != other.Accuracy) {
 		return e.Accuracy > other.Accuracy && e.Accuracy >= other.Accuracy+delta
 	}
@@ -133,13 +136,13 @@ func (t *Trainer) Ended() string {
 // Done reports whether the run has ended, see [Trainer.Ended].
 func (t *Trainer) Done() bool { return t.Ended() != "" }
 
-// Best returns the best evaluation by [Options].BestBy, the first of several; ok is false if there is
-// none.
+// Best returns the best evaluation by [Options].BestBy, the first of several; ok is false if none has a loss that is a number.
 func (t *Trainer) Best() (best Evaluation, ok bool) {
-	for i, e := range t.Evaluations {
-		if i == 0 || t.options.BestBy.improves(e, best, 0) {
-			best = e
+	best.Loss = math.NaN()
+	for _, e := range t.Evaluations {
+		if t.options.BestBy.improves(e, best, 0) {
+			best, ok = e, true
 		}
 	}
-	return best, len(t.Evaluations) > 0
+	return best, ok
 }

@@ -44,6 +44,23 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// A loss that is not a number is never the best one, not even the first, and every number is an improvement on it.
+func TestNaNIsNeverBest(t *testing.T) {
+	for _, by := range []BestBy{BestByLoss, BestByAccuracy} {
+		tr := &Trainer{options: Options{BestBy: by}}
+		for i, loss := range []float64{math.NaN(), math.NaN(), 5, math.NaN(), 6} {
+			tr.Evaluations = append(tr.Evaluations, Evaluation{Step: i, Loss: loss, Accuracy: 0.5})
+			best, ok := tr.Best()
+			require.Equal(t, i >= 2, ok, "%v", by)
+			if ok {
+				require.Equal(t, 2, best.Step, "%v", by)
+			}
+		}
+		ends := func(n int) bool { return Convergence{Patience: 2}.evaluated(tr.Evaluations[:n], by) != "" }
+		require.Equal(t, []bool{false, false, false, false, true}, []bool{ends(1), ends(2), ends(3), ends(4), ends(5)}, "%v", by)
+	}
+}
+
 // By accuracy, the loss decides between equal ones, unless the least improvement is positive.
 func TestBestByAccuracy(t *testing.T) {
 	tr := &Trainer{options: Options{BestBy: BestByAccuracy}, schedule: Schedule{Steps: 100}}
