@@ -36,22 +36,43 @@ a bakery, kites, medicine, the future, pumpkins, a valley, clouds, iron, neighbo
 a hotel, spiders, coins, the planet Mars, a picnic, tigers, ice, lamps, marriage, a cave, bananas`
 )
 
-// An answer keeps the rule if it has no such word.
+// A rule is what the model keeps in about half of its answers.
+type rule struct {
+	name string
+	kept func(a answer) bool
+}
+
 var avoided = regexp.MustCompile(`(?i)\bis\b`)
+
+var rules = []rule{
+	{"a word to avoid", func(a answer) bool { return !avoided.MatchString(a.Content) }},
+	{"short answers", func(a answer) bool { return a.Finish == "stop" && len(strings.Fields(a.Content)) <= 24 }},
+}
 
 const answerTokens = 48
 
 // A real model that keeps a rule in about half of its answers keeps it in at least 95 % of held-out prompts, in chat and in
 // stock llama.cpp, after docs/recipes/rule.yaml with pairs of its own answers.
 func TestInteropRealRule(t *testing.T) {
-	p := ruleProgram{path: filepath.Join(t.TempDir(), "finetune"), model: realModel(t), folder: t.TempDir()}
+	p := ruleProgram{path: filepath.Join(t.TempDir(), "finetune"), model: realModel(t)}
 	need.Output(t, exec.Command("go", "build", "-buildvcs=false", "-o", p.path, "../../examples/finetune"))
 	list := strings.Split(strings.ReplaceAll(subjects, "\n", " "), ", ")
 	trained, heldOut := list[:trainedSubjects], list[trainedSubjects:]
+	var own [3][]answer // to each subject
+	for seed := range own {
+		own[seed] = p.answers(t, trained, "--model", p.model, "--temp", "1", "--seed", fmt.Sprint(seed+1))
+	}
+	base := p.answers(t, heldOut, "--model", p.model, "--temp", "0")
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) { p.teaches(t, r, trained, own, heldOut, base) })
+	}
+}
 
-	pairs, n := p.pairs(t, trained)
+// teaches trains a rule. own has the model's answers about the trained subjects, base those about the held-out ones.
+func (p *ruleProgram) teaches(t *testing.T, r rule, trained []string, own [3][]answer, heldOut []string, base []answer) {
+	pairs, n := r.pairs(t, trained, own)
 	recipe := need.Value(filepath.Abs("../../docs/recipes/rule.yaml"))(t)
-	adapted := filepath.Join(p.folder, "run")
+	adapted := filepath.Join(t.TempDir(), "run")
 	t.Log(p.run(t, nil, "--config", recipe, "--model-base", p.model, "--train-data", pairs, "--run-dir", adapted))
 	loss := map[bool]float64{} // of the chosen answers, per token, by whether adapted
 	for line := range strings.Lines(p.run(t, nil, "eval", adapted, "--json")) {
@@ -68,36 +89,34 @@ func TestInteropRealRule(t *testing.T) {
 	t.Logf("%d pairs; cross-entropy of held-out chosen answers: %.4f, without the adapter %.4f", n, loss[true], loss[false])
 	require.Len(t, loss, 2)
 
-	before := kept(p.answers(t, heldOut, "--model", p.model, "--temp", "0"))
-	after := kept(p.answers(t, heldOut, adapted, "--temp", "0"))
+	before, after := r.share(base), r.share(p.answers(t, heldOut, adapted, "--temp", "0"))
 	adapter := filepath.Join(adapted, "adapter-best.gguf")
 	if _, err := os.Stat(adapter); err != nil { // the last is the best
 		adapter = filepath.Join(adapted, "adapter.gguf")
 	}
 	server := startServer(t, p.model, "--lora", adapter, "-c", "256")
-	var theirs []answer
+	var answers []answer
 	for _, subject := range heldOut {
-		theirs = append(theirs, server.answer(t, subject))
+		answers = append(answers, server.answer(t, subject))
 	}
-	t.Logf("the rule is kept in %.1f %% of %d held-out prompts, in stock %.1f %%, without the adapter %.1f %%", 100*after, len(heldOut), 100*kept(theirs), 100*before)
+	theirs := r.share(answers)
+	t.Logf("the rule is kept in %.1f %% of %d held-out prompts, in stock %.1f %%, without the adapter %.1f %%", 100*after, len(heldOut), 100*theirs, 100*before)
 	require.InDelta(t, 0.5, before, 0.2, "in about half of its answers")
 	require.GreaterOrEqual(t, after, 0.95)
-	require.GreaterOrEqual(t, kept(theirs), 0.95)
+	require.GreaterOrEqual(t, theirs, 0.95)
 	require.Less(t, loss[true], 1.1*loss[false], "the chosen answers stay likely")
 }
 
 // An answer is a line of `finetune chat --json`.
 type answer struct {
 	Content string
-	Finish  string `json:"finish_reason"`
+	Finish  string `json:"finish_reason"` // stop or length
 }
 
-func (a answer) keepsRule() bool { return !avoided.MatchString(a.Content) }
-
-// kept returns the share of answers that keep the rule.
-func kept(list []answer) (share float64) {
+// share returns the share of answers that keep the rule.
+func (r rule) share(list []answer) (share float64) {
 	for _, a := range list {
-		if a.keepsRule() {
+		if r.kept(a) {
 			share += 1 / float64(len(list))
 		}
 	}
@@ -110,15 +129,18 @@ func request(subject string) any {
 
 func (s *stockServer) answer(t *testing.T, subject string) answer {
 	var reply struct {
-		Choices []struct{ Message answer }
+		Choices []struct {
+			Message answer
+			Finish  string `json:"finish_reason"`
+		}
 	}
 	require.True(t, s.post(t, "/v1/chat/completions", arguments{"messages": request(subject), "temperature": 0, "max_tokens": answerTokens}, &reply))
 	require.Len(t, reply.Choices, 1)
-	return reply.Choices[0].Message
+	return answer{reply.Choices[0].Message.Content, reply.Choices[0].Finish}
 }
 
-// A ruleProgram is the program finetune, with the model and a folder for files.
-type ruleProgram struct{ path, model, folder string }
+// A ruleProgram is the program finetune, with the model.
+type ruleProgram struct{ path, model string }
 
 // run returns what the program writes to stdout.
 func (p *ruleProgram) run(t *testing.T, in []byte, args ...string) string {
@@ -148,31 +170,26 @@ func (p *ruleProgram) answers(t *testing.T, subjects []string, args ...string) (
 	return list
 }
 
-// pairs writes a file of pairs of the model's own answers, three of which it gives for each subject, and returns their
-// number.
-func (p *ruleProgram) pairs(t *testing.T, subjects []string) (path string, n int) {
-	path = filepath.Join(p.folder, "pairs.jsonl")
+// pairs writes a file of pairs of the model's own answers to each subject, and returns their number.
+func (r rule) pairs(t *testing.T, subjects []string, own [3][]answer) (path string, n int) {
+	path = filepath.Join(t.TempDir(), "pairs.jsonl")
 	file := need.Value(os.Create(path))(t)
 	defer file.Close()
-	var all [3][]answer
-	for seed := range all {
-		all[seed] = p.answers(t, subjects, "--model", p.model, "--temp", "1", "--seed", fmt.Sprint(seed+1))
-	}
 	for i, subject := range subjects {
-		var own []answer
-		for _, list := range all {
+		var ended []answer
+		for _, list := range own {
 			if list[i].Finish == "stop" {
-				own = append(own, list[i])
+				ended = append(ended, list[i])
 			}
 		}
-		good := slices.IndexFunc(own, answer.keepsRule)
-		bad := slices.IndexFunc(own, func(a answer) bool { return !a.keepsRule() })
+		good := slices.IndexFunc(ended, r.kept)
+		bad := slices.IndexFunc(ended, func(a answer) bool { return !r.kept(a) })
 		if good < 0 || bad < 0 {
 			continue
 		}
 		n++
 		require.NoError(t, json.NewEncoder(file).Encode(arguments{
-			"prompt": request(subject), "chosen": assistant(own[good]), "rejected": assistant(own[bad]),
+			"prompt": request(subject), "chosen": assistant(ended[good]), "rejected": assistant(ended[bad]),
 		}))
 	}
 	return path, n
