@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goggml/ggml/llm/chat"
@@ -143,7 +144,7 @@ func (r *record) comparable(a, b *Example) *fault {
 	case (len(a.Messages) == 0) != (len(b.Messages) == 0):
 		return faultf(WrongType, "write both as texts, or both as messages", "of %q and %q one is a text, and the other messages", chosen, rejected)
 	case len(a.Messages) == 0:
-		if a.Completion == b.Completion {
+		if withoutSpace(a.Completion) == withoutSpace(b.Completion) {
 			return sameSides(chosen, rejected)
 		}
 		if a.Prompt == "" {
@@ -154,10 +155,10 @@ func (r *record) comparable(a, b *Example) *fault {
 		}
 		return nil
 	}
-	n := sameStart(a.Messages, b.Messages)
-	if n == len(a.Messages) && n == len(b.Messages) {
+	if sameMessages(a.Messages, b.Messages) {
 		return sameSides(chosen, rejected)
 	}
+	n := sameStart(a.Messages, b.Messages)
 	if n = min(n, len(a.Messages)-1, len(b.Messages)-1); n == 0 {
 		return r.noPrompt("message")
 	}
@@ -192,6 +193,30 @@ func splitTexts(a, b *Example) {
 	}
 	a.Prompt, a.Completion = a.Completion[:n], a.Completion[n:]
 	b.Prompt, b.Completion = b.Completion[:n], b.Completion[n:]
+}
+
+// withoutSpace removes white space at the end of an answer, which prefers nothing.
+func withoutSpace(text string) string { return strings.TrimRightFunc(text, unicode.IsSpace) }
+
+// sameMessages reports whether both are equal, but for white space at the end of their last contents.
+func sameMessages(a, b []chat.Message) bool {
+	n := len(a)
+	if n != len(b) || sameStart(a, b) < n-1 {
+		return false
+	}
+	var last [2][]chat.Message
+	for i, m := range []chat.Message{a[n-1], b[n-1]} {
+		var copied chat.Message
+		text, err := json.Marshal(m)
+		if err != nil || json.Unmarshal(text, &copied) != nil {
+			return false
+		}
+		if content := m.Content(); content != "" {
+			copied.SetText("content", withoutSpace(content))
+		}
+		last[i] = []chat.Message{copied}
+	}
+	return sameStart(last[0], last[1]) == 1
 }
 
 // sameStart returns the number of messages that both begin with.

@@ -68,6 +68,8 @@ func TestBrokenPairs(t *testing.T) {
 		`{"prompt": "U", "chosen": "A"}`:                                                                                   `the loss compares two answers, but the record has no "rejected"; add it, or name the key that has it`,
 		`{"prompt": "U", "chosen": "A", "rejected": null}`:                                                                 `the loss compares two answers, but the record has no "rejected"; add it, or name the key that has it`,
 		`{"prompt": "U", "chosen": "A", "rejected": "A"}`:                                                                  `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
+		`{"prompt": "U", "chosen": "A", "rejected": "A \n"}`:                                                               `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
+		`{"prompt": "U", "chosen": [{"role": "assistant", "content": "A "}], "rejected": [` + good + `]}`:                  `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
 		`{"chosen": [` + user + `,` + good + `], "rejected": [` + user + `,` + good + `]}`:                                 `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
 		`{"prompt": "U", "chosen": "", "rejected": "A"}`:                                                                   `"chosen" is empty; remove the record`,
 		`{"prompt": "U", "chosen": "A", "rejected": " \n"}`:                                                                `"rejected" is empty; remove the record`,
