@@ -60,8 +60,12 @@ var opSets = []*opSet{{
 		}
 		return ggml.F32
 	},
-	check: checkDevices, multiplier: func(d *ggml.Device, _ ggml.Type) (string, error) {
-		return d.Name() + " with this project's kernels", nil
+	check: checkDevices, multiplier: func(d *ggml.Device, t ggml.Type) (string, error) {
+		name := d.Name() + " with this project's kernels"
+		if remoteType(d, t) != t {
+			name += ", which multiply in F32 because the server has no BF16"
+		}
+		return name, nil
 	},
 }, {
 	name: Stock, takes: func(*ggml.Device) bool { return true }, lowering: (*Engine).stock, copies: true, narrow: true,
@@ -259,14 +263,19 @@ func (e *Engine) remote(u Use, i int) (*nn.Lowering, error) {
 	if u.Phase != Training {
 		return e.stock(u, i)
 	}
-	if u.Compute == ggml.BF16 && !kernels.HasTrainingOps(d, ggml.BF16) {
-		u.Compute = ggml.F32
-	}
-	of, err := nn.CPU(u.Compute)
+	of, err := nn.CPU(remoteType(d, u.Compute))
 	if err == nil {
 		of.Supports = d.SupportsOp
 	}
 	return of, err
+}
+
+// remoteType returns the type in which a server with the kernels of training multiplies: F32 if it has no BF16.
+func remoteType(d *ggml.Device, compute ggml.Type) ggml.Type {
+	if compute == ggml.BF16 && !kernels.HasTrainingOps(d, ggml.BF16) {
+		return ggml.F32
+	}
+	return compute
 }
 
 // kernels returns the CPU's lowering with kernels. In mixed layouts it multiplies in F32, which rounds less, if it does

@@ -56,3 +56,17 @@ func TestServerComputesKernels(t *testing.T) {
 		})
 	}
 }
+
+// A server whose GEMM library has no BF16 multiplies F32 in a run in BF16, and the multiplier's name says so.
+func TestServerWithoutBF16(t *testing.T) {
+	t.Setenv("GOGGML_BLAS", "libopenblas.so.0") // for the server; this process has its library already
+	far := remoteOf(t, optest.ServerOptions{})
+	if !kernels.HasTrainingOps(far, ggml.F32) || kernels.HasTrainingOps(far, ggml.BF16) {
+		t.Skip("the server needs OpenBLAS")
+	}
+	e := newEngine(t, device.Options{Layout: layout.On(far)})
+	for compute, want := range map[ggml.Type]string{ggml.F32: " with this project's kernels", ggml.BF16: " with this project's kernels, which multiply in F32 because the server has no BF16"} {
+		require.NoError(t, e.CheckComputeType(compute))
+		require.Equal(t, far.Name()+want, need.Value(e.Multiplier(layout.Sizes{1, 0}, compute))(t))
+	}
+}
