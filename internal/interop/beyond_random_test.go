@@ -3,16 +3,20 @@
 package interop
 
 import (
+	"math"
 	"path/filepath"
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/goggml/ggml/internal/test/llmtest"
 	"github.com/goggml/ggml/internal/test/need"
+	"github.com/goggml/ggml/llm/model"
 )
 
 // beyondRandom are models that stock llama.cpp computes, but that are not among its random ones.
-var beyondRandom = []string{"apertus", "arwkv7", "bitnet", "deepseek4-tables", "gemma3n", "gemma4", "gemma4-moe", "minimax-m3-blocks", "plm", "rwkv6", "rwkv6qwen2", "rwkv7", "step35"}
+var beyondRandom = []string{"apertus", "arwkv7", "bitnet", "chameleon", "chameleon-before", "deepseek4-tables", "gemma3n", "gemma4", "gemma4-moe", "minimax-m3-blocks", "plm", "rwkv6", "rwkv6qwen2", "rwkv7", "step35"}
 
 // TestInteropBeyondRandom compares the logits of these models with stock's.
 func TestInteropBeyondRandom(t *testing.T) {
@@ -40,5 +44,25 @@ func TestInteropBeyondRandomAdapters(t *testing.T) {
 			t.Parallel()
 			testArchitectureAdapters(t, llmtest.WideStockArchFile(t, name, 1))
 		})
+	}
+}
+
+// The tokens of images that we hide in each row of a pass are those that stock llama.cpp hides in its first row.
+func TestInteropImageTokens(t *testing.T) {
+	path, tokens := llmtest.WideStockArchFile(t, "chameleon", 1), []int32{1, 8200, 5}
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
+	defer m.Close()
+	hidden := func(row []float32) (ids []int) {
+		for id, z := range row {
+			if z == -math.MaxFloat32 {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	want := hidden(stockLogits(t, path, tokens)[0])
+	require.Len(t, want, 8192)
+	for _, row := range ourLogits(t, m, tokens, nil) {
+		require.Equal(t, want, hidden(row))
 	}
 }

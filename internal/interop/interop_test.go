@@ -111,10 +111,15 @@ func ourLogits(t *testing.T, m *model.Model, tokens []int32, adapters model.Adap
 	return need.Value(q.DecodeAll(context.Background(), tokens))(t)
 }
 
+// nmse compares logits, except those that one side hides: stock llama.cpp hides them only in a pass's first row.
 func nmse(got, want [][]float32) float64 {
 	var a, b []float32
-	for i := range want {
-		a, b = append(a, got[i]...), append(b, want[i]...)
+	for i, row := range want {
+		for j, z := range row {
+			if min(z, got[i][j]) > -math.MaxFloat32 {
+				a, b = append(a, got[i][j]), append(b, z)
+			}
+		}
 	}
 	return refmath.NMSE(a, b)
 }

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -27,6 +29,17 @@ func (t *Tape) Scale(x *Value, s float32) *Value {
 // MulInput returns x · s for an input s that is repeated to x's shape.
 func (t *Tape) MulInput(x *Value, s *ggml.Tensor) *Value {
 	return t.Op(t.C.Mul(x.T, s), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Mul(dy, s)} }, x)
+}
+
+// Hide makes the rows [from, to) of logits z the least number. A softmax gives them no weight, so they have no gradient,
+// except as targets.
+func (t *Tape) Hide(z *Value, from, to int) *Value {
+	least := Declare(t.Inputs, fmt.Sprintf("hidden rows %d to %d", from, to), ggml.F32, []int64{z.T.Dim(0)}, func(_ *Feed, x []float32) {
+		for i := from; i < to; i++ {
+			x[i] = -math.MaxFloat32 // any logit disappears in the sum
+		}
+	})
+	return t.Op(t.C.Add(z.T, least), func(dz *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{dz} }, z)
 }
 
 // Softcap limits x to ±limit: limit · tanh(x / limit); 0 stands for no limit.

@@ -137,7 +137,11 @@ func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	case c.LogitScale != 0:
 		z = t.Scale(z, 1/c.LogitScale)
 	}
-	return t.Softcap(z, c.LogitSoftcap)
+	z = t.Softcap(z, c.LogitSoftcap)
+	if from, to := b.spec().imageTokens[0], b.spec().imageTokens[1]; from < to && to <= c.Vocab {
+		z = t.Hide(z, from, to)
+	}
+	return z
 }
 
 // declareUnused declares tensors that files contain but no graph uses.
@@ -250,10 +254,15 @@ func blockPrefix(i int) string { return fmt.Sprintf("blk.%d.", i) }
 
 // bias returns the bias of a product, or nil.
 func (p Place) bias(kind Kind, out int64, there Presence) *ggml.Tensor {
+	return p.biasOf(kind, []int64{out}, there)
+}
+
+// biasOf returns a bias of a shape, or nil.
+func (p Place) biasOf(kind Kind, shape []int64, there Presence) *ggml.Tensor {
 	if there == Never {
 		return nil
 	}
-	return p.Weight(Weight{Kind: kind, Shape: []int64{out}, Role: Bias, Optional: there == Maybe})
+	return p.Weight(Weight{Kind: kind, Shape: shape, Role: Bias, Optional: there == Maybe})
 }
 
 // Weight declares a weight of the place; nil if an optional one is absent.

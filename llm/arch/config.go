@@ -48,6 +48,7 @@ type Config struct {
 	LocalFactor   float32 // scaling factor of RoPE in local layers alone; 0: none
 	NoRoPEStep    int     // every NoRoPEStep-th layer has no RoPE; 0: all have it
 	RoPELayers    []bool  // whether each layer has RoPE, if no such step says it
+	SwinNorm      bool    // norms follow attention and feed-forward network, in architectures whose models may differ
 	Parallel      bool    // attention and feed-forward network have the same input, in architectures whose models may differ
 
 	// See [Experts]. SharedFF is the width of the network that computes all tokens; 0 stands for the

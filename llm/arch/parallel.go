@@ -46,12 +46,16 @@ func ownNorms(_ *Config, _ int, attention, network Residual) Layer {
 // A Stack is a sequence of residuals that acts as one.
 type Stack []Residual
 
-// Forward returns the sum of all branches, each on the stream so far.
+// Forward returns the sum of all branches, each on the stream so far, or on the result alone of a residual that replaces it.
 func (s Stack) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	var sum *nn.Value
 	for i, r := range s {
 		y := r.apart(p.Part(i), t, x)
-		x = t.Add(lastOf(t, x, y), y)
+		if x = lastOf(t, x, y); r.Replaces {
+			x = y
+		} else {
+			x = t.Add(x, y)
+		}
 		if sum != nil {
 			y = t.Add(lastOf(t, sum, y), y)
 		}

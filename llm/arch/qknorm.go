@@ -26,6 +26,9 @@ func (a Attention) norm(p Place, t *nn.Tape, kind Kind, x *nn.Value) *nn.Value {
 		return x
 	}
 	s, n := p.spec(), p.normOf()
+	if s.qkLayerEps != 0 {
+		n = nn.Norm{Layer: true, Eps: s.qkLayerEps}
+	}
 	shape := []int64{x.T.Dim(0)}
 	switch a.QKNorm {
 	case EachHead:
@@ -41,7 +44,7 @@ func (a Attention) norm(p Place, t *nn.Tape, kind Kind, x *nn.Value) *nn.Value {
 		n.Groups = int(shape[0]) / a.HeadSize
 	}
 	n.Weight = p.Weight(Weight{Kind: kind, Shape: shape, Role: Norm, Optional: s.qkNormThere == Maybe})
-	n.Bias = p.bias(kind, shape[0], s.qkNormBias)
+	n.Bias = p.biasOf(kind, shape, s.qkNormBias)
 	if s.qkNormThere == Maybe && p.Source(p.prefix+"attn_q_norm.weight") == nil {
 		return x // as in stock llama.cpp, whatever there is of keys
 	}

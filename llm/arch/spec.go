@@ -38,6 +38,7 @@ type spec struct {
 	qkNormThere     Presence
 	qkNormAfterRoPE bool
 	qkNormBias      Presence
+	qkLayerEps      float32 // they are LayerNorms with this epsilon; 0: the model's norms
 
 	act     ggml.GLU
 	ungated Activation
@@ -86,7 +87,10 @@ type spec struct {
 	// logitsTimesScale says that logits are multiplied by their scale, not divided.
 	logitsTimesScale bool
 	outputBias       Presence
-	outputNoLoRA     bool // the output matrix is not adapted, see [Weight]
+	// imageTokens are the ids, from the first to before the second, that a model of text never chooses: their logits are the
+	// least number, where the vocabulary has all of them.
+	imageTokens  [2]int
+	outputNoLoRA bool // the output matrix is not adapted, see [Weight]
 
 	mayHave    []Kind                   // optional tensors of layers, see [Config.Has]
 	unsuffixed []Kind                   // kinds of weights whose names lack the suffix .weight

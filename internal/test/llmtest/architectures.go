@@ -34,6 +34,7 @@ type tinyArch struct {
 	headSize int            // 0 means 8
 	kvHeads  int            // 0 means 2
 	widen    int            // factor of all matrix widths; 0 means 1
+	vocab    int            // 0 means 40
 	fusedQKV bool
 	tied     bool
 	// fusedGateUp doubles the rows of the first feed-forward network. blocks is the prefix of block names.
@@ -48,6 +49,7 @@ type tinyArch struct {
 	seed        uint64                // of the weights' values
 	factors     map[arch.Kind]float64 // by kind of weight, factors of the values; may be nil
 	notStock    []string              // optional weights that stock llama.cpp 0.7.0 does not read
+	stockVocab  int                   // the vocabulary of models for stock llama.cpp, if it must be larger
 }
 
 // LongContext is the context from which models with two sets of RoPE factors use those for long
@@ -246,8 +248,9 @@ func WideStockArchFile(t testing.TB, name string, seed uint64) (path string) {
 	return a.write(t, name, only(ggml.F32))
 }
 
-// forStock returns the model without weights that stock llama.cpp does not read.
+// forStock returns the model without weights that stock llama.cpp does not read, and with a vocabulary that it takes.
 func (a tinyArch) forStock() tinyArch {
+	a.vocab = a.stockVocab
 	a.optional = slices.DeleteFunc(slices.Clone(a.optional), func(w string) bool { return slices.Contains(a.notStock, w) })
 	return a
 }
@@ -295,7 +298,7 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 	require.NoError(t, err)
 	head := a.width(cmp.Or(a.headSize, 8))
 	keys := map[string]any{
-		"context_length": uint32(64), "vocab_size": uint32(tinyVocab), "embedding_length": a.width(tinyEmbd), "feed_forward_length": a.width(64), "block_count": uint32(cmp.Or(a.layers, 2)),
+		"context_length": uint32(64), "vocab_size": uint32(cmp.Or(a.vocab, tinyVocab)), "embedding_length": a.width(tinyEmbd), "feed_forward_length": a.width(64), "block_count": uint32(cmp.Or(a.layers, 2)),
 		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(cmp.Or(a.kvHeads, 2)), "attention.key_length": head, "attention.value_length": head,
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.layer_norm_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
@@ -377,7 +380,7 @@ func (a tinyArch) addPresent(t testing.TB, g *ggml.GGUF) {
 	for _, tensor := range present {
 		shape := shapes[tensor]
 		if shape == nil {
-			shape = []int64{embd, tinyVocab}
+			shape = []int64{embd, int64(cmp.Or(a.vocab, tinyVocab))}
 		}
 		require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: tensor, Type: ggml.F32, Shape: shape, Size: 4 * shape[0] * shape[1]}, never))
 	}

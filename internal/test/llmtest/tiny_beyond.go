@@ -7,6 +7,9 @@ import (
 
 func init() { maps.Copy(tinyArchs, tinyBeyond) }
 
+// imageVocab is a vocabulary with all of chameleon's tokens of images, which stock llama.cpp demands.
+const imageVocab = 8196 + tinyVocab
+
 // tinyBeyond describes models of further architectures for which stock llama.cpp makes no random
 // models.
 var tinyBeyond = map[string]tinyArch{
@@ -18,6 +21,12 @@ var tinyBeyond = map[string]tinyArch{
 	},
 	"bitnet": {
 		tied: true, optional: scales("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"),
+	},
+	"chameleon": { // normalised behind attention and network
+		keys: map[string]any{"swin_norm": true}, optional: biases("attn_q_norm", "attn_k_norm"), noStock: true, stockVocab: imageVocab,
+	},
+	"chameleon-before": { // normalised before them, without biases
+		arch: "chameleon", noStock: true, stockVocab: imageVocab,
 	},
 	"deepseek4-tables": { // as the published models, whose first layers have tables of experts
 		arch: "deepseek4", like: "deepseek4",
