@@ -27,6 +27,9 @@ func (t *Tape) Mix(x, coefficients *Value) *Value {
 	}, x, coefficients)
 }
 
+// AboveCutoff is the name of how far activations lie above the cutoff, see [Tape.Sparse].
+const AboveCutoff = "above the cutoff"
+
 // Sparse returns max(0, x − mean − deviations · standard deviation) for each column of x [m, n] (the Gaussian top-k of
 // Gemma 3n).
 func (t *Tape) Sparse(x *Value, deviations float32) *Value {
@@ -35,7 +38,7 @@ func (t *Tape) Sparse(x *Value, deviations float32) *Value {
 	m := float32(x.T.Dim(0))
 	apart := centred(c, x.T)
 	deviation := c.Sqrt(c.Scale(c.SumRows(c.Sqr(apart)), 1/(m-1)))
-	above := c.Sub(apart, c.Scale(deviation, deviations))
+	above := c.Sub(apart, c.Scale(deviation, deviations)).SetName(AboveCutoff)
 	return t.Op(c.Relu(above), func(dy *ggml.Tensor) []*ggml.Tensor {
 		dy = c.Mul(dy, c.Step(above))
 		ofDeviation := c.Mul(apart, c.Div(c.SumRows(dy), deviation))

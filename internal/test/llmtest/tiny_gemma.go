@@ -21,12 +21,12 @@ var tinyGemmas = map[string]tinyArch{
 		layers:  6, headSize: 16, gelu: true, tied: true, seed: 1,
 		optional: slices.Concat(scales("attn_q", "attn_k", "attn_output", "ffn_gate", "ffn_up", "ffn_down"), []string{"rope_freqs.weight", "layer_output_scale.weight"}),
 	},
-	"gemma3n": {
+	"gemma3n": { // the seed keeps activations away from the cutoff of sparse networks
 		keys: map[string]any{
 			"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": uint32(2), "rope.freq_base": float32(1e6), "rope.freq_base_swa": float32(500),
 		},
 		factors: GemmaFactors,
-		layers:  22, gelu: true, tied: true, optional: suffixed([]string{"attn_k", "attn_v", "attn_k_norm"}, ".weight"),
+		layers:  22, gelu: true, tied: true, seed: 5, optional: suffixed([]string{"attn_k", "attn_v", "attn_k_norm"}, ".weight"),
 	},
 	"gemma4-moe": {
 		arch: "gemma4",
