@@ -28,7 +28,7 @@ type stockServer struct {
 }
 
 // startServer starts a server with additional flags, and waits until it answers.
-func startServer(t *testing.T, model string, flags ...string) *stockServer {
+func startServer(t testing.TB, model string, flags ...string) *stockServer {
 	listener := need.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := listener.Addr().(*net.TCPAddr)
 	require.NoError(t, listener.Close())
@@ -51,7 +51,7 @@ func startServer(t *testing.T, model string, flags ...string) *stockServer {
 	return s
 }
 
-func (s *stockServer) stop(t *testing.T) {
+func (s *stockServer) stop(t testing.TB) {
 	if s.command.ProcessState != nil {
 		return
 	}
