@@ -190,7 +190,7 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 		first, last := t.Evaluations[0], t.Evaluations[n-1]
 		c.Rewards = last.Rewards
 		if first.Distilled != nil && last.Distilled != nil {
-			c.Distilled = &distilled{Teacher: filepath.Base(r.p.Teacher), Before: *first.Distilled, After: *last.Distilled}
+			c.Distilled = &distilled{Teacher: r.p.teachers.String(), Before: *first.Distilled, After: *last.Distilled}
 		}
 	}
 	if r.best != nil {

@@ -21,8 +21,7 @@ func (p *trainCommand) checkCompute(ctx context.Context, out io.Writer) error {
 	if err := p.teach(ctx, r.devices, r.subject.model, r.sets); err != nil {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
-	defer p.scores.Close()
-	defer p.tutor.close()
+	defer p.teachers.close()
 	options := r.options
 	if r.subject, err = p.spread(r.devices, r.subject, r.sets, options); err != nil {
 		return err

@@ -65,7 +65,11 @@ func (p *trainCommand) answerItself(s *subject, e *device.Engine, d *data.Datase
 	}
 	o := p.answerOptions()
 	o.Adapters, o.Engine = s.adapter.WithScale(1), e
-	if p.answers, err = distill.NewOnPolicy(s.model, p.tutor.scorer, d, *o); err != nil {
+	o.Teachers = map[string]*distill.Scorer{}
+	for _, t := range p.teachers {
+		o.Teachers[t.name] = t.scorer
+	}
+	if p.answers, err = distill.NewOnPolicy(s.model, p.teachers[0].scorer, d, *o); err != nil {
 		err = fmt.Errorf("--on-policy: %w", err)
 	}
 	return err
@@ -102,38 +106,48 @@ func (p *trainCommand) teacherContext(sets *training.Sets) int {
 	return longest
 }
 
-// teacherMemory returns the memory of a teacher that is open during training, on the devices of a layout.
+// teacherMemory returns the memory of the teachers that are open during training, on the devices of a layout.
 func (p *trainCommand) teacherMemory(devices *placement.Choice, l layout.Layout, sets *training.Sets) (layout.Sizes, error) {
 	on := devicesOf(l)
 	sizes := make(layout.Sizes, len(on))
 	if p.OnPolicy == 0 {
 		return sizes, nil
 	}
-	t := &teacher{p: p}
-	defer t.close()
-	if err := t.load(layout.Layout{}); err != nil {
-		return nil, err
+	for _, t := range p.teachers {
+		own, all, err := t.memory(devices, p.teacherContext(sets))
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range devicesOf(own) {
+			at := slices.Index(on, name)
+			if at < 0 {
+				at = len(on) - 1 // a device that the student does not use
+			}
+			sizes[at] += all[i]
+		}
+	}
+	return sizes, nil
+}
+
+// memory returns the memory of the teacher that scores samples of up to that many tokens, on the devices of its layout.
+func (t *teacher) memory(devices *placement.Choice, longest int) (on layout.Layout, sizes layout.Sizes, err error) {
+	of := &teacher{p: t.p, path: t.path, lora: t.lora}
+	defer of.close()
+	if err := of.load(layout.Layout{}); err != nil {
+		return on, nil, err
 	}
 	add := func(to *estimate.Memory) error {
-		return infer.AddEstimate(to, t.model, infer.SessionOptions{Context: p.teacherContext(sets), Adapters: t.adapters.Weights()})
+		return infer.AddEstimate(to, of.model, infer.SessionOptions{Context: longest, Adapters: of.adapters.Weights()})
 	}
-	own, _, err := devices.Plan(t.model, add)
-	if err != nil {
-		return nil, fmt.Errorf("--teacher: %w", err)
+	if on, _, err = devices.Plan(of.model, add); err != nil {
+		return on, nil, fmt.Errorf("--teacher: %w", err)
 	}
-	needs := estimate.NewIn(own)
+	needs := estimate.NewIn(on)
 	if err := add(needs); err != nil {
-		return nil, err
+		return on, nil, err
 	}
-	all, err := needs.In(own)
-	for i, name := range devicesOf(own) {
-		at := slices.Index(on, name)
-		if at < 0 {
-			at = len(on) - 1 // a device that the student does not use
-		}
-		sizes[at] += all[i]
-	}
-	return sizes, err
+	sizes, err = needs.In(on)
+	return on, sizes, err
 }
 
 // reserveTeacher subtracts the memory of an open teacher from the memory of steps.

@@ -149,7 +149,7 @@ func unset(owner string, flags []flagState) error {
 // plannedLoss returns a loss that takes the time and memory of the run's, without its reference.
 func (p *trainCommand) plannedLoss() (l train.Loss, err error) {
 	switch {
-	case p.Teacher != "":
+	case p.isTaught():
 		return p.taughtLoss(), nil
 	case !p.prefers():
 		return l, nil
@@ -168,7 +168,7 @@ func (p *trainCommand) plannedLoss() (l train.Loss, err error) {
 // loss returns the loss of steps. It computes the reference of a loss that has one.
 func (p *trainCommand) loss(ctx context.Context, e *device.Engine, m *model.Model, sets *training.Sets, compute ggml.Type) (l train.Loss, err error) {
 	switch {
-	case p.Teacher != "":
+	case p.isTaught():
 		return p.taughtLoss(), nil
 	case !p.prefers():
 		return l, nil

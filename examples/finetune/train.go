@@ -65,9 +65,7 @@ type trainCommand struct {
 
 	keepsLength bool // samples are as long as --ctx says, even with --fit
 
-	scores     *distill.Scores // of the teacher; nil without one
-	teacherSum string          // the beginning of the hash of its files
-	tutor      *teacher        // open during training with --on-policy; otherwise nil or closed
+	teachers teachers // open during training with --on-policy
 
 	answers       *distill.OnPolicy // of the student; nil without --on-policy
 	longestAnswer int               // tokens with the prompt
@@ -135,8 +133,7 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 	if err := p.teach(ctx, devices, s.model, sets); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet; the same command continues with the teacher's scores that are in the cache")
 	}
-	defer p.scores.Close()
-	defer p.tutor.close()
+	defer p.teachers.close()
 	options, err := p.options(sets.Train)
 	if err != nil {
 		return err
@@ -191,7 +188,7 @@ func (p *trainCommand) result() run.SavedFile { return p.Result(p.Named("lora-ou
 // inputs returns the input files, without those of training.Flags.
 func (p *trainCommand) inputs() []cli.File {
 	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}, {Flag: "--ref-lora", Path: p.RefLoRA}}
-	list = append(list, p.teacherFiles()...)
+	list = append(list, p.teachers.files()...)
 	for _, path := range p.EvalData {
 		list = append(list, cli.File{Flag: "--eval-data", Path: path})
 	}
@@ -314,7 +311,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 func (p *trainCommand) describe(s *subject, trained *data.Dataset, t *train.Trainer, options train.Options, multiplier string) {
 	fmt.Fprintf(p.Log(), "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		s.model.Config().Name, float64(s.model.Config().NumParameters())/1e6, s.adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
-	if p.Teacher != "" {
+	if p.isTaught() {
 		fmt.Fprintf(p.Log(), "loss: %s\n", options.Loss.Name)
 	}
 	if p.prefers() {

@@ -219,7 +219,7 @@ func TestBrokenOptions(t *testing.T) {
 		keys map[string]string
 		want string
 	}{
-		{map[string]string{"dialog": "messages"}, `there is no key "dialog", so it cannot be renamed to "messages"; the keys are messages, conversations, prompt, completion, instruction, output, text, chosen, rejected, label, input, system, tools, documents, reasoning_content, role, content, from, value`},
+		{map[string]string{"dialog": "messages"}, `there is no key "dialog", so it cannot be renamed to "messages"; the keys are messages, conversations, prompt, completion, instruction, output, text, chosen, rejected, label, teacher, input, system, tools, documents, reasoning_content, role, content, from, value`},
 		{map[string]string{"prompt": "q", "completion": "q"}, `the name "q" is given to both completion and prompt; give each key its own name`},
 		{map[string]string{"messages": "dialog"}, path + `:1: the record has none of the keys dialog, conversations, prompt, instruction, text; it has "messages"; name the key to use instead`},
 	} {

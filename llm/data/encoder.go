@@ -98,7 +98,7 @@ func (e *Encoder) encodeRendered(x Example) (Sample, *chat.Rendered, error) {
 		err = &Error{Kind: NothingTrained, Reason: "no token is trained: " + e.whyNothing(x, s), Remedy: "remove the record, or train on more of it"}
 	}
 	if err == nil {
-		s.Notes, s.Label, s.Origin = notesAt(s.Notes, x), x.Label, Origin{File: x.Source, Line: x.Line}
+		s.Notes, s.Label, s.Teacher, s.Origin = notesAt(s.Notes, x), x.Label, x.Teacher, Origin{File: x.Source, Line: x.Line}
 		return s, r, nil
 	}
 	var at *Error

@@ -29,6 +29,7 @@ const (
 	Unrendered     Kind = "words that the chat template leaves out"
 	TemplateFailed Kind = "chat template"
 	NothingTrained Kind = "nothing trained"
+	UnknownTeacher Kind = "unknown teacher"
 	Unreadable     Kind = "unreadable" // a file, or the rest of one
 	NoExamples     Kind = "no examples"
 )

@@ -37,7 +37,7 @@ var formats = []struct {
 }
 
 // otherKeys are the other keys that a record or message can have.
-var otherKeys = []string{"chosen", "rejected", "label", "input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
+var otherKeys = []string{"chosen", "rejected", "label", "teacher", "input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
 
 // Example is one record of a data set. It is a text, a conversation, or a prompt with its completion.
 // The last is a conversation too: whether a chat template exists decides which form is used.
@@ -56,7 +56,8 @@ type Example struct {
 	// Rejected is the other answer of a pair, with the same prompt; nil for other records. The pair has the format of
 	// its sides, Completion.
 	Rejected *Example
-	Label    Label // of the answer, if labels are read
+	Label    Label  // of the answer, if labels are read
+	Teacher  string // that the record names, if teachers are read; "" for the first
 
 	mismatched *Example // the prompt with the answer of another example
 	unused     []string // keys of the record that are ignored
@@ -73,12 +74,13 @@ func (x *Example) HasText() bool {
 
 // A parser converts the records of one file to examples.
 type parser struct {
-	names  map[string]string // data's name by key, if different
-	known  map[string]string // key by data's name
-	roles  map[string]string
-	format *firstRecord // format of the file so far
-	pairs  bool         // records are pairs, see ReadOptions
-	labels bool         // answers are labelled
+	names    map[string]string // data's name by key, if different
+	known    map[string]string // key by data's name
+	roles    map[string]string
+	format   *firstRecord // format of the file so far
+	pairs    bool         // records are pairs, see ReadOptions
+	labels   bool         // answers are labelled
+	teachers []string     // that records may name, see ReadOptions
 }
 
 // firstRecord holds the format of a file's first record.
@@ -179,6 +181,9 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 	}
 	if f == nil && p.labels && format != Pairs {
 		f = r.label(&x)
+	}
+	if f == nil && p.teachers != nil {
+		f = r.teacher(&x)
 	}
 	return x, f
 }

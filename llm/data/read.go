@@ -17,7 +17,7 @@ import (
 type ReadOptions struct {
 	// Keys maps standard keys to the data's names for them: {"messages": "dialog", "prompt": "question"}.
 	// Records have the standard keys messages, conversations, prompt, completion, instruction, input,
-	// output, chosen, rejected, label, text, system, tools, documents and reasoning_content; messages have role,
+	// output, chosen, rejected, label, teacher, text, system, tools, documents and reasoning_content; messages have role,
 	// content, from and value.
 	Keys map[string]string
 	// Roles maps further roles of messages to roles that the template knows: {"agent": "assistant"}.
@@ -28,6 +28,9 @@ type ReadOptions struct {
 	// Labels reads answers to prompts with a label: true or 1 if they are desirable, false or 0 if not. A pair is two
 	// such answers.
 	Labels bool
+	// Teachers are the names that the key "teacher" of a record may have, for Sample.Teacher. If it is nil, the key has no
+	// meaning.
+	Teachers []string
 	// Readers read files of other formats, by extension, such as ".parquet".
 	Readers map[string]RecordReader
 	// MaxRecordBytes limits the size of a record; 0 means 256 MB.
@@ -50,6 +53,9 @@ func (o ReadOptions) Key() string {
 	}
 	if o.Labels {
 		key += " labels"
+	}
+	if o.Teachers != nil {
+		key += fmt.Sprintf(" teachers %q", o.Teachers)
 	}
 	return key
 }
@@ -119,7 +125,7 @@ func (r *reader) read(files []string) error {
 	if r.parser, err = newParser(r.o.Keys, r.o.Roles); err != nil {
 		return err
 	}
-	r.parser.pairs, r.parser.labels = r.o.Pairs, r.o.Labels
+	r.parser.pairs, r.parser.labels, r.parser.teachers = r.o.Pairs, r.o.Labels, r.o.Teachers
 	for i, path := range files {
 		r.source = i
 		r.parser.format, r.byLine = nil, false // determined for each file

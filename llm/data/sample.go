@@ -16,10 +16,11 @@ type Sample struct {
 	LossWeights []float32 // weight of predicting Tokens[1:]; nil means all 1
 	// Words reports, for each token, whether it is part of the words of a message rather than of the
 	// template's mark-up around them; nil if no template was used.
-	Words  []bool
-	Label  Label // judges the answer, for losses of preferences
-	Origin Origin
-	Notes  []Note // notes on its example; Prepare counts them, and data sets do not store them
+	Words   []bool
+	Label   Label  // judges the answer, for losses of preferences
+	Teacher string // that scores it, by its name in the record; "" for the first
+	Origin  Origin
+	Notes   []Note // notes on its example; Prepare counts them, and data sets do not store them
 }
 
 // An Origin is the place of a sample in the sources of its data set, see [Dataset.Place].
@@ -79,7 +80,7 @@ func (s Sample) check(length, vocab int) error {
 func (s Sample) part(from, length int) Sample {
 	to := min(from+length, s.Predicted())
 	end := min(to+1, len(s.Tokens)) // a sample may have no tokens
-	p := Sample{Tokens: s.Tokens[from:end], Label: s.Label, Origin: s.Origin}
+	p := Sample{Tokens: s.Tokens[from:end], Label: s.Label, Teacher: s.Teacher, Origin: s.Origin}
 	p.Origin.Token += from
 	if s.Words != nil {
 		p.Words = s.Words[from:end]
@@ -90,7 +91,7 @@ func (s Sample) part(from, length int) Sample {
 	return p
 }
 
-// hash adds the tokens, weights and label of the sample to a fingerprint. Weights that are all 1 count as nil.
+// hash adds the tokens, weights, label and teacher of the sample to a fingerprint. Weights that are all 1 count as nil.
 func (s Sample) hash(h hash.Hash) {
 	weights := s.LossWeights
 	if allOne(weights) {
@@ -102,9 +103,12 @@ func (s Sample) hash(h hash.Hash) {
 	if s.Label != Unlabelled {
 		h.Write([]byte{byte(s.Label)})
 	}
+	if s.Teacher != "" {
+		fmt.Fprintf(h, "teacher %q", s.Teacher)
+	}
 }
 
-// Hash returns a hash of the tokens, weights and label of the sample. Weights that are all 1 count as nil.
+// Hash returns a hash of the tokens, weights, label and teacher of the sample. Weights that are all 1 count as nil.
 func (s Sample) Hash() (sum [16]byte) {
 	h := sha256.New()
 	s.hash(h)

@@ -40,7 +40,7 @@ type header struct {
 }
 
 const (
-	tokenFileVersion = 6
+	tokenFileVersion = 7
 	sumBlock         = 1 << 20
 )
 
@@ -202,6 +202,7 @@ func encodeSample(raw []byte, s Sample) []byte {
 	for _, n := range []int{int(s.Label), s.Origin.File, s.Origin.Line, s.Origin.Token} {
 		raw = binary.AppendUvarint(raw, uint64(n))
 	}
+	raw = append(binary.AppendUvarint(raw, uint64(len(s.Teacher))), s.Teacher...)
 	for _, token := range s.Tokens {
 		raw = binary.AppendUvarint(raw, uint64(uint32(token)))
 	}
@@ -245,6 +246,7 @@ func decodeSample(raw []byte, tokens int) (Sample, error) {
 	r := sampleDecoder{raw: raw}
 	s := Sample{Label: Label(r.number(int(Mismatched))), Tokens: make([]int32, tokens)}
 	s.Origin = Origin{File: r.number(math.MaxInt), Line: r.number(math.MaxInt), Token: r.number(math.MaxInt)}
+	s.Teacher = r.text()
 	for i := range s.Tokens {
 		s.Tokens[i] = int32(r.number(math.MaxInt32))
 	}
@@ -286,6 +288,18 @@ func (r *sampleDecoder) float32() float32 {
 	x := math.Float32frombits(binary.LittleEndian.Uint32(r.raw))
 	r.raw = r.raw[4:]
 	return x
+}
+
+// text reads a text after its length.
+func (r *sampleDecoder) text() string {
+	n := r.number(len(r.raw))
+	if n > len(r.raw) { // the length itself took bytes
+		r.fail()
+		return ""
+	}
+	text := string(r.raw[:n])
+	r.raw = r.raw[n:]
+	return text
 }
 
 func (r *sampleDecoder) fail() { r.raw, r.damaged = nil, true }

@@ -23,7 +23,9 @@ type OnPolicyOptions struct {
 	MaxTokens int     // of an answer
 	Sequences int     // answers that are computed together; 0: 8
 	Seed      uint64
-	Adapters  model.Adapters // of the student; answers are by their current values
+	// Teachers score the answers to samples that name another teacher than the first.
+	Teachers map[string]*Scorer
+	Adapters model.Adapters // of the student; answers are by their current values
 	// Engine computes the answers, in the layout of the student; nil makes one of Threads threads for each step.
 	Engine  *device.Engine
 	Threads int
@@ -71,10 +73,33 @@ func NewOnPolicy(student *model.Model, teacher *Scorer, d *data.Dataset, o OnPol
 	if err != nil {
 		return nil, err
 	}
-	if room := teacher.session.Context(); longest > room {
-		return nil, fmt.Errorf("answers with their prompts have up to %d tokens, and the teacher's session holds %d", longest, room)
+	p := &OnPolicy{m: student, teacher: teacher, options: o, longest: longest}
+	err = eachSample([]*data.Dataset{d}, func(s data.Sample) error {
+		of, err := p.teacherOf(s)
+		if err != nil {
+			return err
+		}
+		if room := of.session.Context(); longest > room {
+			return fmt.Errorf("answers with their prompts have up to %d tokens, and the teacher's session holds %d", longest, room)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return &OnPolicy{m: student, teacher: teacher, options: o, longest: longest}, nil
+	return p, nil
+}
+
+// teacherOf returns the teacher of a sample.
+func (p *OnPolicy) teacherOf(s data.Sample) (*Scorer, error) {
+	if s.Teacher == "" {
+		return p.teacher, nil
+	}
+	of := p.options.Teachers[s.Teacher]
+	if of == nil || of.session == nil {
+		return nil, fmt.Errorf("a sample names the teacher %q, which is missing", s.Teacher)
+	}
+	return of, nil
 }
 
 // Session returns the settings of the session that computes answers of up to that many tokens with their prompts, to
@@ -158,7 +183,11 @@ func (p *OnPolicy) Rows(ctx context.Context, step int, rows []data.Row) ([]data.
 	p.took += time.Since(began)
 	for _, a := range answers {
 		*a.to = a.sample()
-		if p.said[a.to.Hash()], err = p.teacher.Score(ctx, *a.to); err != nil {
+		of, err := p.teacherOf(*a.to)
+		if err != nil {
+			return nil, err
+		}
+		if p.said[a.to.Hash()], err = of.Score(ctx, *a.to); err != nil {
 			return nil, err
 		}
 		p.answers, p.tokens = p.answers+1, p.tokens+len(a.tokens)-a.prompt
@@ -226,7 +255,7 @@ func (p *OnPolicy) answerAll(ctx context.Context, session *infer.Session, list [
 
 // sample returns the answer with its prompt as a sample that trains the answer.
 func (a *answer) sample() data.Sample {
-	s := data.Sample{Tokens: a.tokens, LossWeights: make([]float32, len(a.tokens)-1), Origin: a.to.Origin}
+	s := data.Sample{Tokens: a.tokens, LossWeights: make([]float32, len(a.tokens)-1), Teacher: a.to.Teacher, Origin: a.to.Origin}
 	for i := a.prompt - 1; i < len(s.LossWeights); i++ {
 		s.LossWeights[i] = 1
 	}

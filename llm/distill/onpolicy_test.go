@@ -140,3 +140,24 @@ func TestOnPolicyErrors(t *testing.T) {
 	_, err = distill.NewOnPolicy(m, of, d, distill.OnPolicyOptions{Share: 1})
 	require.EqualError(t, err, "answers of 0 tokens are empty")
 }
+
+// The teacher that a sample names scores the student's answer to it.
+func TestOnPolicyOfTeachers(t *testing.T) {
+	m, other := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32)
+	m.Tokenizer = instructtest.Vocabulary(t)
+	samples := prompts(m.Config().Vocab, 4)
+	samples[1].Teacher, samples[2].Teacher = "law", "law"
+	d := data.New(16, samples)
+	of := map[string]*distill.Scorer{"": scorer(t, m, distill.ScorerOptions{TopK: 3}), "law": scorer(t, other, distill.ScorerOptions{TopK: 3})}
+	o := distill.OnPolicyOptions{Share: 1, MaxTokens: 6, Teachers: of, Threads: 1}
+	p := need.Value(distill.NewOnPolicy(m, of[""], d, o))(t)
+	for i, row := range need.Value(p.Rows(context.Background(), 1, rowsOf(t, d)))(t) {
+		require.Equal(t, samples[i].Teacher, row[0].Teacher)
+		said, has := p.Of(row[0])
+		require.True(t, has)
+		require.Equal(t, need.Value(of[row[0].Teacher].Score(context.Background(), row[0]))(t), said)
+	}
+	o.Teachers = nil
+	_, err := distill.NewOnPolicy(m, of[""], d, o)
+	require.EqualError(t, err, `a sample names the teacher "law", which is missing`)
+}

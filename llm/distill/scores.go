@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/internal/filelink"
@@ -22,6 +23,9 @@ type Options struct {
 	// its logits. The data, TopK, Temperature and Vocab are hashed in any case.
 	Key string
 	ScorerOptions
+	// Names are those of the teacher in samples, "" of the first teacher. The scores are of the samples that have one of
+	// them; nil stands for all samples.
+	Names []string
 
 	Progress func(done, total int) // called after each sample, with numbers of tokens; may be nil
 	Warn     func(message string)  // called if the file is unusable or locked by another process; may be nil
@@ -69,6 +73,9 @@ func (o *Options) key(sets []*data.Dataset) recordfile.Key {
 	for _, d := range sets {
 		fmt.Fprintf(h, " %s", d.Fingerprint())
 	}
+	if o.Names != nil {
+		fmt.Fprintf(h, " of %q", o.Names)
+	}
 	return recordfile.Key(h.Sum(nil)[:16])
 }
 
@@ -78,11 +85,15 @@ func (s *Scores) fill(ctx context.Context, teacher func() (*Scorer, error), o Op
 		return nil
 	}
 	done, total := 0, 0
-	for _, d := range sets {
-		total += d.NumTokens()
+	err := o.eachSample(sets, func(x data.Sample) error {
+		total += x.Predicted()
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	var scorer *Scorer
-	err := eachSample(sets, func(x data.Sample) error {
+	err = o.eachSample(sets, func(x data.Sample) error {
 		done += x.Predicted()
 		if s.file.Has(x.Hash()) {
 			return nil
@@ -120,6 +131,16 @@ func (s *Scores) fill(ctx context.Context, teacher func() (*Scorer, error), o Op
 
 func writeError(err error) error {
 	return fmt.Errorf("the teacher's scores cannot be written: %w; free some space, or name another folder for caches", filelink.SystemError(err))
+}
+
+// eachSample calls f for the samples that the teacher scores.
+func (o *Options) eachSample(sets []*data.Dataset, f func(x data.Sample) error) error {
+	return eachSample(sets, func(x data.Sample) error {
+		if o.Names != nil && !slices.Contains(o.Names, x.Teacher) {
+			return nil
+		}
+		return f(x)
+	})
 }
 
 // eachSample calls f for the samples of data sets that train a token.

@@ -175,3 +175,39 @@ func TestErrors(t *testing.T) {
 	_, err = distill.Open(context.Background(), func() (*distill.Scorer, error) { return nil, failed }, distill.Options{ScorerOptions: distill.ScorerOptions{TopK: 1}}, data.New(8, []data.Sample{{Tokens: []int32{1, 2}}}))
 	require.ErrorIs(t, err, failed)
 }
+
+// Teachers share the samples by their names. Each has its own file, which does not change with another teacher.
+func TestScoresOfNames(t *testing.T) {
+	m, other := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32)
+	samples := randomSamples(m.Config().Vocab, 6)
+	for i := range samples {
+		samples[i].Teacher = []string{"", "general", "law"}[i%3]
+	}
+	same := samples[0] // the same tokens by another teacher
+	same.Teacher = "law"
+	d, folder := data.New(32, append(samples, same)), t.TempDir()
+	general, law := scorer(t, m, distill.ScorerOptions{TopK: 3}), scorer(t, other, distill.ScorerOptions{TopK: 3})
+	open := func(of *distill.Scorer, names ...string) *distill.Scores {
+		o := distill.Options{Folder: folder, ScorerOptions: distill.ScorerOptions{TopK: 3}, Names: names}
+		last := [2]int{}
+		o.Progress = func(done, total int) { last = [2]int{done, total} }
+		s := need.Value(distill.Open(context.Background(), func() (*distill.Scorer, error) { return of, nil }, o, d))(t)
+		t.Cleanup(func() { s.Close() })
+		require.Equal(t, last[1], last[0], "progress ends at the total")
+		return s
+	}
+	byGeneral, byLaw := open(general, "", "general"), open(law, "law")
+	require.Equal(t, 4, byGeneral.Len())
+	require.Equal(t, 3, byLaw.Len())
+	for _, x := range append(samples, same) {
+		of, has, lacks := general, byGeneral, byLaw
+		if x.Teacher == "law" {
+			of, has, lacks = law, byLaw, byGeneral
+		}
+		require.Equal(t, need.Value(of.Score(context.Background(), x))(t), need.Value(has.Of(x))(t))
+		_, err := lacks.Of(x)
+		require.ErrorContains(t, err, "the teacher has not scored a sample")
+	}
+	require.Equal(t, 4, open(nil, "", "general").FromCache())
+	require.Equal(t, 3, open(nil, "law").FromCache())
+}

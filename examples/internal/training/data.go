@@ -38,7 +38,8 @@ type DataFlags struct {
 	splitByRow bool // the resumed run may have copies of a row on both sides of --valid-split
 	quiet      bool // another process prints the reports
 
-	Answers Answers `kong:"-"`
+	Answers  Answers  `kong:"-"`
+	Teachers []string `kong:"-"` // that records may name
 }
 
 // Answers selects the records that a loss of preferences reads, see [data.LoadOptions]; other losses leave it empty.
@@ -290,6 +291,7 @@ func (f *DataFlags) loadOptions(s Source, flag string, files []string) (data.Loa
 	}
 	var err error
 	if o.Read, err = f.readOptions(); err == nil {
+		o.Read.Teachers = f.Teachers
 		o.Encode, err = f.encoderOptions(s)
 	}
 	return o, err
