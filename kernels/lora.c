@@ -12,7 +12,7 @@ enum { KERN_FEW_COLUMNS = 8 };
 static void kern_add_rows(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h,
 		enum ggml_type h_type, int64_t m0, int64_t m1) {
 	int64_t n = dst->ne[1], ldy = dst->nb[1] / sizeof *y;
-	if (n >= KERN_FEW_COLUMNS && kern_library_name()[0] != '\0') {
+	if (n >= KERN_FEW_COLUMNS && kern_library_name()[0] != '\0' && !kern_is_sparse(h)) {
 		struct kern_accumulator acc = {.c = y + m0, .ldc = ldy};
 		kern_accumulate_low_rank(b, h, h_type, &acc, m0, m1, 0, n);
 	} else {

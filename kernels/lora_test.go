@@ -29,6 +29,24 @@ func loraCases() []opCase {
 			return refmath.Add(x[0], lowRank(x[1:], ggml.F32))
 		},
 	}, {
+		Name: "lora_update_owned", Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.GEMM, Runs: 12, InPlace: true,
+		Operands: func(d *draw) []operand {
+			m, n := d.Size(700), d.Size(40)
+			const adapters, rank = 5, 3 // a column's factors are zero but those of one adapter
+			h := d.F32(adapters*rank, n)
+			for i := range n {
+				own := d.Int64N(adapters + 1) // the last has none
+				for j := range int64(adapters * rank) {
+					if j/rank != own {
+						h.Values.Data[i*adapters*rank+j] = 0
+					}
+				}
+			}
+			return []operand{d.F32(m, n), factor(d, m, adapters*rank), h}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.AddLoRA(c, x[0], loraPairs(x[1], x[2])...) },
+		Want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], lowRank(x[1:], ggml.F32)) },
+	}, {
 		Name: "lora_update_pairs", Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.GEMM, Runs: 12, InPlace: true,
 		Operands: func(d *draw) []operand {
 			n, rows := d.Size(20), int64(0)

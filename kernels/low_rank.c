@@ -56,6 +56,11 @@ void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_ten
 	}
 }
 
+// The factors [from, to) of a column.
+struct kern_factors {
+	int64_t from, to;
+};
+
 // AXPY for both types, which differ only in the conversion of an element: y += Σ factors[j] ·
 // column j of a panel. The sums of a whole panel stay in registers.
 #define KERN_AXPY(name, element, to_float) \
@@ -77,6 +82,23 @@ void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_ten
 KERN_AXPY(kern_axpy_f32, float, )
 KERN_AXPY(kern_axpy_bf16, uint16_t, kern_from_bf16)
 
+// Skips the zeros at both ends of a column's factors: with a mixture of adapters all are zero but those of its own.
+static struct kern_factors kern_factors_of(const float *column, int64_t r) {
+	struct kern_factors f = {.from = 0, .to = r};
+	while (f.from < f.to && column[f.from] == 0) { f.from++; }
+	while (f.to > f.from && column[f.to - 1] == 0) { f.to--; }
+	return f;
+}
+
+bool kern_is_sparse(const struct ggml_tensor *h) {
+	int64_t used = 0;
+	for (int64_t i = 0; i < h->ne[1]; i++) {
+		struct kern_factors f = kern_factors_of((const float *)((const char *)h->data + i * h->nb[1]), h->ne[0]);
+		used += f.to - f.from;
+	}
+	return 2 * used <= h->ne[0] * h->ne[1];
+}
+
 void kern_add_panels(const struct ggml_tensor *b, const struct ggml_tensor *h, enum ggml_type h_type,
 		float *y, int64_t ldy, int64_t m0, int64_t m1) {
 	int64_t r = b->ne[1], n = h->ne[1], ldh;
@@ -91,10 +113,12 @@ void kern_add_panels(const struct ggml_tensor *b, const struct ggml_tensor *h, e
 			panel = converted;
 		}
 		for (int64_t i = 0; i < n; i++) {
+			const float *factors = columns + i * ldh;
+			struct kern_factors f = kern_factors_of(factors, r);
 			if (b->type == GGML_TYPE_BF16) {
-				kern_axpy_bf16(y + m + i * ldy, panel, columns + i * ldh, r, rows);
+				kern_axpy_bf16(y + m + i * ldy, (const uint16_t *)panel + f.from * rows, factors + f.from, f.to - f.from, rows);
 			} else {
-				kern_axpy_f32(y + m + i * ldy, panel, columns + i * ldh, r, rows);
+				kern_axpy_f32(y + m + i * ldy, (const float *)panel + f.from * rows, factors + f.from, f.to - f.from, rows);
 			}
 		}
 	}

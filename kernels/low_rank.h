@@ -17,8 +17,11 @@ void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_ten
 	const struct kern_accumulator *acc, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
 
 // Adds rows [m0, m1) of B·H, for an F32 H, to Y, whose columns are ldy elements apart, panel by
-// panel. m0 is the first row of a panel.
+// panel. m0 is the first row of a panel. Zeros at the ends of a column of H cost nothing.
 void kern_add_panels(const struct ggml_tensor *b, const struct ggml_tensor *h, enum ggml_type h_type,
 	float *y, int64_t ldy, int64_t m0, int64_t m1);
+
+// Reports whether at least half of an F32 H are zeros that kern_add_panels skips.
+bool kern_is_sparse(const struct ggml_tensor *h);
 
 #endif
