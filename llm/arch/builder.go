@@ -138,10 +138,19 @@ func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 		z = t.Scale(z, 1/c.LogitScale)
 	}
 	z = t.Softcap(z, c.LogitSoftcap)
-	if from, to := b.spec().imageTokens[0], b.spec().imageTokens[1]; from < to && to <= c.Vocab {
+	if from, to := c.ImageTokens(); from < to {
 		z = t.Hide(z, from, to)
 	}
 	return z
+}
+
+// ImageTokens returns the ids, from the first to before the second, that a model of text never chooses, so that no loss can
+// train them; equal ids if there are none.
+func (c Config) ImageTokens() (from, to int) {
+	if ids := c.spec().imageTokens; ids[1] <= c.Vocab {
+		return ids[0], ids[1]
+	}
+	return 0, 0
 }
 
 // declareUnused declares tensors that files contain but no graph uses.

@@ -315,9 +315,14 @@ func (l *Graph) check(b Batch) error {
 }
 
 func (l *Graph) checkTargets(b Batch) error {
+	c := l.m.Config()
+	from, to := c.ImageTokens()
 	for i, t := range b.Targets {
-		if vocab := l.m.Config().Vocab; t < 0 || int(t) >= vocab {
-			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, vocab)
+		if t < 0 || int(t) >= c.Vocab {
+			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, c.Vocab)
+		}
+		if isTrained := b.LossWeights == nil || b.LossWeights[i] != 0; isTrained && int(t) >= from && int(t) < to {
+			return fmt.Errorf("target %d of the batch is token %d; the model hides the tokens %d to %d of images, so it cannot learn to say them", i, t, from, to-1)
 		}
 	}
 	return l.checkTaught(b)

@@ -39,4 +39,11 @@ func TestImageTokens(t *testing.T) {
 			require.NotEqual(t, zero, row, id)
 		}
 	}
+
+	batch.Targets[1], batch.LossWeights[1] = end-1, 1
+	o.Batch, o.Grads = 2, got.grads
+	l := need.Value(lossgraph.New(m, got.engine, o))(t)
+	defer l.Close()
+	_, err := l.Compute(t.Context(), batch)
+	require.ErrorContains(t, err, "target 1 of the batch is token 8195; the model hides the tokens 4 to 8195 of images, so it cannot learn to say them")
 }
