@@ -123,10 +123,11 @@ func (t flagTable) has(flag string) bool {
 	return false
 }
 
-// makeRuns creates the run folders that a text names, in a new working directory.
+// makeRuns creates the run folders that a text names, and a model, in a new working directory.
 func makeRuns(t *testing.T, text string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("model.gguf", nil, 0o600))
 	for _, folder := range regexp.MustCompile(`\bruns/[\w-]+`).FindAllString(text, -1) {
 		require.NoError(t, os.MkdirAll(folder, 0o700))
 		for name, content := range map[string]string{"manifest.json": "{}", "config.yaml": "model-base: " + folder, "adapter.gguf": ""} {

@@ -29,4 +29,5 @@ func TestActivationsAwayFromCutoff(t *testing.T) {
 	}
 	away(pairs, pairsOptions(pairs))
 	away(llmtest.NewBatch(vocab, archLength), lossgraph.Options{Length: archLength, Batch: 2})
+	away(packedBatch(vocab, packedRows()), lossgraph.Options{Length: packedLength, Batch: 3, Packed: true})
 }

@@ -26,7 +26,7 @@ var tinyGemmas = map[string]tinyArch{
 			"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": uint32(2), "rope.freq_base": float32(1e6), "rope.freq_base_swa": float32(500),
 		},
 		factors: GemmaFactors,
-		layers:  22, gelu: true, tied: true, seed: 5, optional: suffixed([]string{"attn_k", "attn_v", "attn_k_norm"}, ".weight"),
+		layers:  22, gelu: true, tied: true, seed: 63, optional: suffixed([]string{"attn_k", "attn_v", "attn_k_norm"}, ".weight"),
 	},
 	"gemma4-moe": {
 		arch: "gemma4",
