@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// HasBF16Attention reports whether [CausalAttentionBF16] is available: on a processor with AMX, or with AVX512-BF16 where that is
-// faster than F32, and with the GEMM library that [HasBF16] needs.
+// HasBF16Attention reports whether [CausalAttentionBF16] is available: on a processor with AMX, or with AVX512-BF16 where
+// that is faster than F32, and with the GEMM library that [HasBF16] needs.
 func HasBF16Attention() bool { return HasBF16() && bool(C.kern_has_gemm_bf16()) }
 
 // CausalAttentionBF16 is [CausalAttention] with the operands of products rounded to BF16: Q, K, V and the weights. Sums

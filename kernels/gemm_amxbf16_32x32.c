@@ -8,7 +8,7 @@
 #define KERN_AMX __attribute__((target("amx-tile,amx-bf16")))
 
 // A tile has 16 rows of 64 bytes. Rows of C's tiles are its columns, since C is column-major: tiles of B come first in a product.
-enum { KERN_TILE = 16, KERN_BLOCK = 2 * KERN_TILE, KERN_TILES = 8 };
+enum { KERN_TILE = 16, KERN_BLOCK = 2 * KERN_TILE };
 // Numbers of tiles, which GCC wants as text; C's by column, then row.
 #define KERN_C00 0
 #define KERN_C01 1
@@ -23,6 +23,11 @@ struct kern_tile_config {
 	uint8_t palette, start_row, reserved[14];
 	uint16_t row_bytes[16];
 	uint8_t rows[16];
+};
+
+// All eight tiles have the full size.
+static const struct kern_tile_config kern_full_tiles = {
+	.palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16},
 };
 
 #define KERN_BEGIN(tile, c, ldc) \
@@ -88,12 +93,9 @@ static void kern_last_block(const struct kern_gemm_bf16 *g, const uint32_t *a, c
 
 // Other libraries keep their tiles' configuration for the thread from call to call, so it is put back.
 KERN_AMX void kern_gemm_amxbf16_32x32(const struct kern_gemm_bf16 *g, const uint32_t *a, const uint32_t *b, float *c) {
-	struct kern_tile_config config = {.palette = 1}, before;
-	for (int i = 0; i < KERN_TILES; i++) {
-		config.row_bytes[i] = KERN_TILE * sizeof(uint32_t), config.rows[i] = KERN_TILE;
-	}
+	struct kern_tile_config before;
 	_tile_storeconfig(&before);
-	_tile_loadconfig(&config);
+	_tile_loadconfig(&kern_full_tiles);
 	for (int64_t j = 0; j < g->n; j += KERN_BLOCK) {
 		for (int64_t i = 0; i < g->m; i += KERN_BLOCK) {
 			int64_t rows = g->m - i, columns = g->n - j;

@@ -110,7 +110,7 @@ func sum(v []float64) float64 {
 
 //go:norace
 func dot(a, b []float64) float64 {
-	var s [4]float64 // four chains of additions: one waits for each before it
+	var s [4]float64 // four sums, since an addition waits for the one before it
 	i := 0
 	for ; i+4 <= len(a); i += 4 {
 		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
