@@ -155,10 +155,10 @@ func (r *record) comparable(a, b *Example) *fault {
 		}
 		return nil
 	}
-	if sameMessages(a.Messages, b.Messages) {
+	n := sameStart(a.Messages, b.Messages)
+	if sameMessages(a.Messages, b.Messages, n) {
 		return sameSides(chosen, rejected)
 	}
-	n := sameStart(a.Messages, b.Messages)
 	if n = min(n, len(a.Messages)-1, len(b.Messages)-1); n == 0 {
 		return r.noPrompt("message")
 	}
@@ -198,11 +198,15 @@ func splitTexts(a, b *Example) {
 // withoutSpace removes white space at the end of an answer, which prefers nothing.
 func withoutSpace(text string) string { return strings.TrimRightFunc(text, unicode.IsSpace) }
 
-// sameMessages reports whether both are equal, but for white space at the end of their last contents.
-func sameMessages(a, b []chat.Message) bool {
+// sameMessages reports whether both, which begin with a number of equal messages, are equal but for white space at the end of
+// their last contents.
+func sameMessages(a, b []chat.Message, equal int) bool {
 	n := len(a)
-	if n != len(b) || sameStart(a, b) < n-1 {
+	if n != len(b) || equal < n-1 {
 		return false
+	}
+	if equal == n {
+		return true
 	}
 	var last [2][]chat.Message
 	for i, m := range []chat.Message{a[n-1], b[n-1]} {
