@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -53,7 +54,7 @@ func (p *trainCommand) isAutoType() bool { return p.ComputeType == "" || p.Compu
 // computeTypeOfCheckpoint returns the compute type of the run that is continued; "" for a new run. A file that cannot be
 // read is reported when the run continues.
 func (p *trainCommand) computeTypeOfCheckpoint() string {
-	if !p.isAutoType() || !isFile(p.CheckpointIn) {
+	if !p.isAutoType() || !cli.IsFile(p.CheckpointIn) {
 		return ""
 	}
 	summary, err := train.Summarize(p.CheckpointIn)

@@ -116,7 +116,7 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 // wayOfCheckpoint returns the way of a run that is continued, or nil for a new run. It rejects other steps or
 // samples, as a run without --fit does.
 func (p *trainCommand) wayOfCheckpoint() (*way, error) {
-	if !p.Group().Writes() || !isFile(p.CheckpointIn) {
+	if !p.Group().Writes() || !cli.IsFile(p.CheckpointIn) {
 		return nil, nil
 	}
 	summary, err := train.Summarize(p.CheckpointIn)

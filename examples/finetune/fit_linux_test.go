@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/need"
 )
@@ -143,14 +144,14 @@ func withinGroup(t *testing.T, most int64, args []string) []string {
 			continue
 		}
 		t.Cleanup(func() { os.Remove(folder) })
-		if !isFile(filepath.Join(folder, "cgroup.procs")) { // the mount point
+		if !cli.IsFile(filepath.Join(folder, "cgroup.procs")) { // the mount point
 			continue
 		}
 		if os.WriteFile(filepath.Join(folder, group.limit), []byte(strconv.FormatInt(most, 10)), 0o644) != nil {
 			continue
 		}
 		swap := filepath.Join(folder, "memory.swap.max")
-		if isFile(swap) {
+		if cli.IsFile(swap) {
 			require.NoError(t, os.WriteFile(swap, []byte("0"), 0o644))
 		}
 		t.Logf("limited by %s", filepath.Join(folder, group.limit))

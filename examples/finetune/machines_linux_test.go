@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/run"
 )
@@ -32,7 +33,7 @@ func launchers(t *testing.T) map[string]string {
 	found := map[string]string{}
 	for _, name := range []string{"openmpi", "mpich"} {
 		path := need.Value(filepath.Abs("../../build/machines/" + name + "/mpirun"))(t)
-		if isFile(path) {
+		if cli.IsFile(path) {
 			found[name] = path
 		}
 	}
@@ -283,7 +284,7 @@ func TestLostProcess(t *testing.T) {
 				folder := strings.ReplaceAll(name+" "+what, " ", "-")
 				r := startRun(t, mpirun(launcher, files, append([]string{"-np", "2"}, endlessRun(folder)...)...))
 				pid, other := r.process(t, c.rank), r.process(t, 1-c.rank)
-				require.Eventually(t, func() bool { return isFile(filepath.Join(files, folder, "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
+				require.Eventually(t, func() bool { return cli.IsFile(filepath.Join(files, folder, "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
 				for deadline := time.Now().Add(10 * time.Second); c.saving && temporaryIn(filepath.Join(files, folder)) == "" && time.Now().Before(deadline); {
 				}
 				require.NoError(t, syscall.Kill(pid, c.signal))
@@ -451,7 +452,7 @@ func TestInterruptedProcess(t *testing.T) {
 			t.Parallel()
 			r := startRun(t, mpirun(launcher, files, append([]string{"-np", "2"}, endlessRun(name)...)...))
 			pid := r.process(t, 1)
-			require.Eventually(t, func() bool { return isFile(filepath.Join(files, name, "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
+			require.Eventually(t, func() bool { return cli.IsFile(filepath.Join(files, name, "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
 			require.NoError(t, syscall.Kill(pid, syscall.SIGINT))
 			require.Error(t, <-r.ended)
 			require.Equal(t, 1, strings.Count(r.output(), "finetune: interrupted; "), r.output())

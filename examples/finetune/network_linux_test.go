@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/test/need"
 )
 
@@ -240,7 +241,7 @@ func TestTwoMachines(t *testing.T) {
 			endless := strings.NewReplacer("--epochs 2", "--epochs 1000000 --save-every 2", "runs/two", "runs/cut").Replace(commands["train"])
 			r := startRun(t, on(endless))
 			pids := []int{r.process(t, 0), r.process(t, 1)}
-			require.Eventually(t, func() bool { return isFile(filepath.Join(files, "runs/cut/checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
+			require.Eventually(t, func() bool { return cli.IsFile(filepath.Join(files, "runs/cut/checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
 			n.cut(1)
 			began := time.Now()
 			for _, pid := range pids {

@@ -113,8 +113,9 @@ func (p *trainCommand) teacherMemory(devices *placement.Choice, l layout.Layout,
 	if p.OnPolicy == 0 {
 		return sizes, nil
 	}
+	longest := p.teacherContext(sets)
 	for _, t := range p.teachers {
-		own, all, err := t.memory(devices, p.teacherContext(sets))
+		own, all, err := t.memory(devices, longest)
 		if err != nil {
 			return nil, err
 		}

@@ -193,7 +193,7 @@ func (p *trainCommand) lookIntoFolder() (done int, err error) {
 		}
 		p.CacheDir = cmp.Or(p.CacheDir, filepath.Join(p.RunDir, run.Cache))
 	}
-	if !isFile(p.CheckpointIn) {
+	if !cli.IsFile(p.CheckpointIn) {
 		return 0, nil
 	}
 	summary, err := train.Summarize(p.CheckpointIn)

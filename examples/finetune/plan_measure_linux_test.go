@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/need"
@@ -107,7 +108,7 @@ type measuredPlan struct {
 func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int, probe string) (m measuredPlan) {
 	t.Helper()
 	base := filepath.Join(folder, fmt.Sprintf("%s-%v-words.gguf", r.config.Name, r.base))
-	if !isFile(base) {
+	if !cli.IsFile(base) {
 		require.NoError(t, os.MkdirAll(folder, 0o777))
 		words := need.Value(benchmodel.Vocabulary(r.config.Vocab))(t)
 		require.NoError(t, benchmodel.Write(base, r.config, r.base, words...))

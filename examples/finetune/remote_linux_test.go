@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/internal/test/loopback"
 	"github.com/goggml/ggml/internal/test/need"
@@ -165,7 +166,7 @@ func TestServerIsLost(t *testing.T) {
 					says, remedy = says+": "+folder+"/adapter.gguf has the result of step ", "; the same command continues the run\n"
 				}
 				requireFailure(t, remoteRun(files, folder, s.endpoint), peak(undisturbed)+64<<20, says, remedy)
-				require.Equal(t, when == "training", isFile(filepath.Join(files, folder, "checkpoint.gguf")))
+				require.Equal(t, when == "training", cli.IsFile(filepath.Join(files, folder, "checkpoint.gguf")))
 				out := need.Output(t, remoteRun(files, folder, whole.address))
 				require.Equal(t, when == "training", strings.Contains(out, "continuing from"), out)
 				got := contents(t, filepath.Join(files, folder))
@@ -189,7 +190,7 @@ func TestServerIsMute(t *testing.T) {
 	isSaid := func(format string, args ...any) func() bool {
 		return func() bool { return regexp.MustCompile(fmt.Sprintf(format, args...)).MatchString(r.output()) }
 	}
-	require.Eventually(t, func() bool { return isFile(filepath.Join(files, "mute", "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
+	require.Eventually(t, func() bool { return cli.IsFile(filepath.Join(files, "mute", "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
 	s.after.Store(s.carried.Load() + 1)
 	// Longer than requests other than graphs may take.
 	require.Eventually(t, isSaid(`waiting for RPC server %s: no answer for [3-9]s; an interrupt ends the run within 2s\n`, s.endpoint), time.Minute, time.Millisecond, r.output())
@@ -240,7 +241,7 @@ func TestServerIsNone(t *testing.T) {
 			run := remoteRun(files, folder, endpoint)
 			requireFailure(t, run, 256<<20, "finetune: --rpc "+endpoint+": ggml: RPC server "+endpoint+": "+c.says)
 			require.Less(t, time.Since(began), time.Minute)
-			require.False(t, isFile(filepath.Join(files, folder, "adapter.gguf")))
+			require.False(t, cli.IsFile(filepath.Join(files, folder, "adapter.gguf")))
 		})
 	}
 }

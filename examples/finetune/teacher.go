@@ -135,8 +135,9 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 			return err
 		}
 	}
+	longest := p.teacherContext(sets)
 	for _, t := range p.teachers {
-		t.devices, t.student, t.longest = devices, student, p.teacherContext(sets)
+		t.devices, t.student, t.longest = devices, student, longest
 		if err := t.teach(ctx, list); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (p *trainCommand) nameTeachers() error {
 	p.teachers, p.Teachers = nil, nil
 	for _, arg := range p.Teacher {
 		t := &teacher{p: p, path: arg}
-		if name, path, has := strings.Cut(arg, "="); has && isName(name) && !exists(arg) {
+		if name, path, has := cutName(arg); has {
 			t.name, t.path = name, path
 		}
 		switch {
@@ -49,7 +49,7 @@ func (p *trainCommand) nameTeachers() error {
 // addAdapter gives an adapter to the teacher of its name, or to the first.
 func (l teachers) addAdapter(arg string) error {
 	of, file := l[0], arg
-	if name, path, has := strings.Cut(arg, "="); has && isName(name) && !exists(arg) {
+	if name, path, has := cutName(arg); has {
 		if i := slices.IndexFunc(l, func(t *teacher) bool { return t.name == name }); i >= 0 {
 			of, file = l[i], path
 		}
@@ -58,19 +58,18 @@ func (l teachers) addAdapter(arg string) error {
 	if err != nil {
 		return err
 	}
-	if name, _, has := strings.Cut(a.Path, "="); has && isName(name) && !exists(a.Path) {
+	if name, _, has := cutName(a.Path); has {
 		return fmt.Errorf("--teacher-lora %s: there is neither this file nor a --teacher %s=FILE", arg, name)
 	}
 	of.lora = append(of.lora, a)
 	return nil
 }
 
-// isName reports whether a text may be the name of a teacher rather than the beginning of a path.
-func isName(text string) bool { return text != "" && !strings.ContainsAny(text, `/\`) }
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+// cutName splits NAME=FILE. If NAME is empty or is the beginning of a path, or a file of the whole name exists, has is false.
+func cutName(arg string) (name, path string, has bool) {
+	name, path, has = strings.Cut(arg, "=")
+	_, err := os.Lstat(arg)
+	return name, path, has && name != "" && !strings.ContainsAny(name, `/\`) && err != nil
 }
 
 // of returns the teacher of a sample.

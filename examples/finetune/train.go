@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -97,8 +96,7 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer folder.Close()
-	placed := folder.Place(&p.Flags, training.Output{Flag: "lora-out", What: "adapter", Path: &p.LoRAOut, Name: run.Adapter})
-	if err := cmp.Or(placed, p.check()); err != nil {
+	if err := p.check(); err != nil {
 		return err
 	}
 	out = cli.Aside(out, p.LoRAOut, p.Metrics)
@@ -147,17 +145,21 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 	return p.train(ctx, out, s, sets, options, folder)
 }
 
-// openFolder opens the folder of the run. If no flag names an output, it creates one.
-func (p *trainCommand) openFolder() (*training.RunFolder, error) {
-	switch {
-	case !p.Group().Writes() || p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0:
-		return p.OpenRunFolder(p.RunDir)
-	}
-	folder, err := training.OpenOwnFolder(p.ModelBase, p.TrainData[0])
-	if err == nil {
+// openFolder opens the folder of the run, in which outputs lie that no flag names. If no flag names an output, it creates one.
+func (p *trainCommand) openFolder() (folder *training.RunFolder, err error) {
+	if !p.Group().Writes() || p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0 {
+		folder, err = p.OpenRunFolder(p.RunDir)
+	} else if folder, err = training.OpenOwnFolder(p.ModelBase, p.TrainData[0]); err == nil {
 		p.RunDir = folder.Path
 	}
-	return folder, err
+	if err != nil {
+		return nil, err
+	}
+	if err := folder.Place(&p.Flags, training.Output{Flag: "lora-out", What: "adapter", Path: &p.LoRAOut, Name: run.Adapter}); err != nil {
+		folder.Close()
+		return nil, err
+	}
+	return folder, nil
 }
 
 // check reports missing and contradictory flags before anything is read.
@@ -167,7 +169,7 @@ func (p *trainCommand) check() error {
 		return errors.New("missing flags: --lora-out=FILE, or --run-dir=DIR to write into the folder of the run")
 	case p.OnlyWrite && p.CheckpointIn == "":
 		return errors.New("--only-write-lora needs --run-dir or --checkpoint-in, which hold the adapter")
-	case p.Overwrite && isFile(p.CheckpointIn):
+	case p.Overwrite && cli.IsFile(p.CheckpointIn):
 		return fmt.Errorf("--overwrite-output-dir: %s already holds a run, which would continue; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
 	case !p.OnlyWrite && len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
@@ -175,11 +177,6 @@ func (p *trainCommand) check() error {
 		return fmt.Errorf("--lora-plus %v with --adam-alpha %v: their product, the learning rate of B, overflows; lower one of them", p.LoRAPlus, p.Rate)
 	}
 	return cmp.Or(p.adapterFlags.check(p.given), p.checkTeacher(), p.checkLoss())
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // result returns the adapter file to write.

@@ -103,6 +103,12 @@ func sameFolder(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
+// IsFile reports whether a path leads to a regular file.
+func IsFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // SameFile reports whether two paths lead to the same regular file. Files that do not exist yet are compared by
 // folder and name.
 func SameFile(a, b string) bool {

@@ -16,7 +16,7 @@ import (
 // run. The tags "model" and "adapter" stand for the run's model and adapter; any other flag takes the run's
 // value of the same name. Without a run, flags with the tag needed are required.
 type Source struct {
-	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: gives model, best adapter and chat template, unless flags do. Or a GGUF model, as its flag."`
+	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: gives model, best adapter and chat template, unless flags do. A GGUF model in its place stands for the flag that names a model."`
 	RunDir    string `name:"run-dir" placeholder:"DIR" help:"The folder of a run, as a flag." group:"Model"`
 
 	run *Run
@@ -31,7 +31,7 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	model := ""
 	for _, p := range ctx.Path {
 		switch {
-		case p.Positional != nil && p.Positional.Name == "run" && isFile(ctx.Value(p).String()):
+		case p.Positional != nil && p.Positional.Name == "run" && cli.IsFile(ctx.Value(p).String()):
 			model = ctx.Value(p).String()
 		case p.Positional != nil && p.Positional.Name == "run" || p.Flag != nil && p.Flag.Name == "run-dir":
 			folders = append(folders, ctx.Value(p).String())
@@ -51,11 +51,6 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 		s.run = opened[len(opened)-1]
 	}
 	return err
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // openAll opens runs, and takes from them values for flags that are not given. The runs must agree on the values. A model
