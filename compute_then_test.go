@@ -16,18 +16,13 @@ import (
 // plusOne returns a graph of n nodes, each of which adds 1 to a tensor in place.
 func plusOne(t *testing.T, n int) (*ggml.Graph, *ggml.Tensor) {
 	t.Helper()
-	c := ggml.NewContext()
-	t.Cleanup(func() { c.Close() })
-	x, one := c.NewTensor(ggml.F32, 1), c.NewTensor(ggml.F32, 1)
-	_, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
-	require.NoError(t, ggml.Write(x, []float32{0}))
-	require.NoError(t, ggml.Write(one, []float32{1}))
+	w := optest.NewWorkbench(t)
+	x, one := w.Leaf(0), w.Leaf(1)
 	y := x
 	for range n {
-		y = c.AddInPlace(y, one)
+		y = w.AddInPlace(y, one)
 	}
-	return c.NewGraph(y), x
+	return w.NewGraph(y), x
 }
 
 func valueOf(t *testing.T, x *ggml.Tensor) float32 {
@@ -41,13 +36,9 @@ func valueOf(t *testing.T, x *ggml.Tensor) float32 {
 func TestComputeThen(t *testing.T) {
 	b := optest.NewCPUBackend(t, 2)
 	first, x := plusOne(t, 3)
-	c := ggml.NewContext()
-	t.Cleanup(func() { c.Close() })
-	sum := c.NewTensor(ggml.F32, 1)
-	_, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
-	require.NoError(t, ggml.Write(sum, []float32{100}))
-	then := c.NewGraph(c.AddInPlace(sum, x))
+	w := optest.NewWorkbench(t)
+	sum := w.Leaf(100)
+	then := w.NewGraph(w.AddInPlace(sum, x))
 	require.NoError(t, b.ComputeThen(context.Background(), first, then))
 	require.Equal(t, []float32{3, 103}, []float32{valueOf(t, x), valueOf(t, sum)})
 
