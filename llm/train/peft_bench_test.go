@@ -219,7 +219,7 @@ var trainLikePEFT = testutil.NewProcess("trainLikePEFT", func(r peftRun, serve f
 	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, train.Options{
 		Schedule: train.Schedule{Peak: r.Rate, Floor: r.Rate, Steps: r.Steps},
 		AdamW:    train.AdamW{Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, Decay: r.Decay, Clip: r.Clip},
-		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType, Loss: loss,
+		Batch:    r.rowsOfStep(), Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType, Loss: loss,
 	})
 	if err != nil {
 		return err
@@ -228,7 +228,11 @@ var trainLikePEFT = testutil.NewProcess("trainLikePEFT", func(r peftRun, serve f
 	return serve(func() (peftStep, error) {
 		start := time.Now()
 		point, err := t.Step(context.Background())
-		return peftStep{point.Loss, time.Since(start).Seconds(), libraries}, err
+		took := time.Since(start).Seconds()
+		if err == nil && point.Tokens != r.trained() {
+			err = fmt.Errorf("a step trains %d tokens, and programs are compared by steps of %d", point.Tokens, r.trained())
+		}
+		return peftStep{point.Loss, took, libraries}, err
 	})
 })
 

@@ -80,6 +80,23 @@ func (r *peftRun) sequences() int {
 	return r.Batch
 }
 
+// rowsOfStep returns the number of rows of a step of this package: pairs or sequences, see task.
+func (r *peftRun) rowsOfStep() int {
+	if r.Prefer {
+		return r.Batch
+	}
+	return r.sequences()
+}
+
+// trained returns the number of tokens that a step trains.
+func (r *peftRun) trained() int {
+	perSequence := r.Length
+	if r.Prompt > 0 {
+		perSequence -= r.Prompt - 1
+	}
+	return r.sequences() * perSequence
+}
+
 // rows returns a pair or a sample a row.
 func (r *peftRun) rows() (rows []data.Row) {
 	samples := r.samples()
