@@ -39,6 +39,7 @@ type Feed struct {
 	Positions []int32   // of each token in its sequence or sample
 	Pooled    []float32 // hidden states of texts, in a graph that begins with them
 	Owners    []int     // the adapter of each token, in a graph of mixed adapters
+	Ends      []int32   // the index of a token of each row, see [Tape.Ends]
 	// Where rows hold several samples, or windows look both ways:
 	Starts []int32 // the index in its row of the first token of each token's sample
 	// In training:

@@ -135,6 +135,12 @@ func (t *Tape) Last(x *Value, rows int64) *Value {
 	return &Value{T: t.C.View(x.T, []int64{x.T.Dim(0), rows}, []int64{x.T.Stride(1)}, skipped)}
 }
 
+// Ends returns the columns of x [m, n] at [Feed].Ends, one of each row: [m, rows]. It has no gradients.
+func (t *Tape) Ends(x *Value, rows int64) *Value {
+	ends := Declare(t.Inputs, "ends", ggml.I32, []int64{rows}, func(f *Feed, x []int32) { copy(x, f.Ends) })
+	return &Value{T: t.C.GetRows(x.T, ends)}
+}
+
 // Join appends the elements of y [k, …] to x [m, …] → [m+k, …].
 func (t *Tape) Join(x, y *Value) *Value {
 	c, m := t.C, x.T.Dim(0)

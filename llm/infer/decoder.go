@@ -26,6 +26,7 @@ type decoder struct {
 	states    *states
 	batch     int
 	whole     bool           // the model is not causal: each text is one pass without states
+	pads      bool           // sequences can be cut anywhere, so passes may compute tokens behind their ends
 	together  int            // most tokens of a pass over several texts
 	graphs    []*decodeGraph // most recently used first
 	closed    bool
@@ -102,6 +103,7 @@ func (d *decoder) open(o SessionOptions) error {
 	if d.states, err = newStates(d.m.Architecture(), o.states(), d.engine.Layout()); err != nil {
 		return err
 	}
+	d.pads = !d.whole && !slices.ContainsFunc(d.states.all, func(x state.State) bool { _, ok := x.(*state.KV); return !ok })
 	if err := d.reserve(o.Sequences); err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (d *decoder) pass(ctx context.Context, l passLowering, first int, starts []
 		}
 	}
 	f := d.feed(tokens, starts)
-	f.Owners = l.owners
+	f.Owners, f.Ends = l.owners, l.ends
 	if err := d.compute(ctx, shape, f, dst); err != nil {
 		return err
 	}
@@ -359,6 +361,12 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 		x = b.Project(t, pooled(t, b))
 	case scores:
 		x = b.Classify(t, pooled(t, b))
+	case lastLogits:
+		x = b.Hidden(t)
+		if shape.slots > 1 && shape.tokens > 1 {
+			x = t.Ends(x, b.Rows)
+		}
+		x = b.Logits(t, x)
 	default:
 		x = b.Logits(t, b.Hidden(t))
 	}

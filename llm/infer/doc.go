@@ -11,9 +11,11 @@
 // Each sequence has a slot for its states: the keys and values so far. Prefill reuses the prefix that this or another
 // sequence of the session has computed; Rewind truncates. If a state cannot be rewound to a position, also after a
 // failed pass, the missing tokens are computed again before the next ones; callers notice only the time. Sequences in
-// adjacent slots share a pass in Step: a new sequence takes the first free slot, and if the slots of a step have gaps,
-// the last sequences move into them, and others out of them into free slots. Embed uses free slots; its graphs end at the hidden states behind the output norm,
-// which the host pools. A projection of pooled states, and scores, have their own graph.
+// adjacent slots share a pass in Step, with equally many tokens of each. If all states are keys and values, passes have
+// padding where that is faster than more passes: behind the tokens of a sequence, and in slots between, whose sequences stay as
+// they are. If the slots of a step have larger gaps, the last sequences move into them, and others out of them into free slots.
+// Embed uses free slots; its graphs end at the hidden states behind the output norm, which the host pools. A projection of
+// pooled states, and scores, have their own graph.
 //
 // If attention is not causal, a text is computed as a whole and nothing of it is kept, so it needs no slot. Several
 // texts share a pass of up to [SessionOptions].Batch tokens, padded to the longest; no token attends to padding or

@@ -20,6 +20,7 @@ type mixture struct {
 type passLowering struct {
 	of     *lowering // nil: the session's own
 	owners []int     // the adapter of each sequence, in a mixture
+	ends   []int32   // the index of each sequence's last token, if a pass over several has several of each
 }
 
 // mix returns the mixture of the session's adapters, made at the first step that needs it; nil if they are too many.
@@ -49,15 +50,17 @@ func (s *Session) closeMixture() {
 	}
 }
 
-// pass returns the lowering of a pass over sequences: their adapters' own if these are equal, as they are without a mixture.
-func (m *mixture) pass(next []StepInput, order []int) passLowering {
+// pass returns the lowering of a pass over slots from first on: the adapters' own if the sequences of all inputs have equal
+// ones, as they have without a mixture. A slot without an input has the first one's.
+func (m *mixture) pass(next []StepInput, order []int, slots int) passLowering {
 	first := next[order[0]].Sequence
 	if !slices.ContainsFunc(order, func(i int) bool { return next[i].Sequence.adapters != first.adapters }) {
 		return passLowering{of: first.adapters.of()}
 	}
-	owners := make([]int, len(order))
-	for j, i := range order {
-		owners[j] = slices.Index(m.of, next[i].Sequence.adapters)
+	owners := slices.Repeat([]int{slices.Index(m.of, first.adapters)}, slots)
+	for _, i := range order {
+		q := next[i].Sequence
+		owners[q.slot-first.slot] = slices.Index(m.of, q.adapters)
 	}
-	return passLowering{m.lowering, owners}
+	return passLowering{of: m.lowering, owners: owners}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// In one pass, sequences with different adapters on every matrix of every architecture get the logits that each gets alone.
+// In one pass, sequences with different adapters on every matrix of every architecture get the logits that each gets alone, also
+// after different numbers of tokens; a sequence in a slot between them stays as it is.
 func TestMixedAdapters(t *testing.T) {
 	names := llmtest.Architectures()
 	if !llmtest.TakesAll() {
@@ -47,28 +48,33 @@ func testMixedAdapters(t *testing.T, name string, ops device.OpSet) {
 		single.Adapters = set
 		q := newSequence(t, m, single)
 		decode(t, q, prompt...)
-		decode(t, q, prompt[i])
+		decode(t, q, prompt[:i+1]...)
 		alone[i] = decode(t, q, prompt[i+1])
 	}
 	o.Sequences = 4
 	s := newSession(t, m, o)
 	var next []infer.StepInput
+	var between *infer.Sequence
 	for i, set := range sets {
+		if i == 1 {
+			between, _ = start(t, s, prompt[:5]...)
+		}
 		q := need.Value(s.NewSequence())(t)
 		if i > 0 {
 			require.NoError(t, q.SetAdapters(need.Value(s.NewAdapters(set))(t)))
 		}
 		_, _, err := q.Prefill(context.Background(), prompt)
 		require.NoError(t, err)
-		next = append(next, infer.StepInput{Sequence: q, Token: prompt[i]})
+		next = append(next, infer.StepInput{Sequence: q, Before: prompt[:i], Token: prompt[i]})
 	}
 	require.NoError(t, s.Step(context.Background(), next))
 	for i := range next {
-		next[i].Token = prompt[i+1]
+		next[i].Before, next[i].Token = nil, prompt[i+1]
 	}
 	require.NoError(t, s.Step(context.Background(), next))
 	require.Equal(t, 3, s.Mixed())
 	for i, n := range next {
 		require.Less(t, refmath.NMSE(n.Logits, alone[i]), 1e-8, "%s, sequence %d", ops, i)
 	}
+	require.Less(t, refmath.NMSE(decode(t, between, prompt[5:]...), decode(t, newSequence(t, m, o), prompt...)), 1e-8)
 }

@@ -134,12 +134,12 @@ func TestRestore(t *testing.T) {
 	goesOn(q, 11, 8)
 
 	// If the second of a step's two passes fails, both are undone. Sequences that no pass has
-	// reached are unchanged. Two passes are needed, because no slot is free to close the gap between the sequences.
+	// reached are unchanged. Two passes are needed, because Batch is less than the tokens of both.
 	third, fourth := addSequence(t, s), addSequence(t, s)
 	decode(t, third, tokens[:6]...)
 	rewind(t, q, 12)
 	decode(t, q, tokens[12])
-	require.ErrorIs(t, s.Step(cancelled(1), []infer.StepInput{{Sequence: third, Token: tokens[6]}, {Sequence: q, Token: tokens[13]}}), cause)
+	require.ErrorIs(t, s.Step(cancelled(1), []infer.StepInput{{Sequence: third, Before: tokens[6:10], Token: tokens[10]}, {Sequence: q, Token: tokens[13]}}), cause)
 	require.ErrorIs(t, s.Step(cancelled(0), []infer.StepInput{{Sequence: third, Token: tokens[6]}}), cause)
 	require.Equal(t, 11, other.Len())
 	require.NoError(t, fourth.Close())

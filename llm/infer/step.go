@@ -11,21 +11,17 @@ import (
 // [Session.Step] allocates if it is nil.
 type StepInput struct {
 	Sequence *Sequence
+	Before   []int32 // tokens before the next one, as of a prompt; with it at most [SessionOptions].Batch
 	Token    int32
 	Logits   []float32
 }
 
-// stepScratch is memory that steps reuse.
-type stepScratch struct {
-	order  []int // of the inputs, by their slots
-	starts []int
-	tokens []int32
-	logits []float32
-}
+// len returns the number of tokens.
+func (n *StepInput) len() int { return len(n.Before) + 1 }
 
-// Step appends a token to each given sequence of the session, in any order, and writes the
-// Logits of their next tokens. Sequences in adjacent slots are computed in one pass, which reads the
-// weights once for all of them; sequences move to become adjacent as far as there are free slots.
+// Step appends a token to each given sequence of the session, in any order, or several to some of them, and writes the
+// Logits of their next tokens. Sequences in near slots are computed in one pass, which reads the
+// weights once for all of them; see the package comment.
 // They may have different adapters: a pass then computes the small products of all open adapters,
 // of which the first such step makes a copy. With more than 16, sequences with equal adapters are
 // computed in a pass of their own.
@@ -58,6 +54,7 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 		}
 	}
 	for _, n := range next {
+		n.Sequence.add(n.Before...)
 		n.Sequence.add(n.Token)
 	}
 	return nil
@@ -84,16 +81,19 @@ func (s *Session) groups(next []StepInput) (groups [][]StepInput, m *mixture, er
 
 // stepGroup computes the inputs of sequences with equal adapters, or of a mixture.
 func (s *Session) stepGroup(ctx context.Context, next []StepInput, m *mixture) error {
-	s.sort(next)
-	order, err := s.arrange(next)
-	if err != nil {
-		return err
-	}
-	for from, to := 0, 0; from < len(order); from = to {
-		to = from + neighbours(next, order[from:])
-		if err := s.pass(ctx, next, order[from:to], m); err != nil {
+	order := s.sort(next)
+	if s.together(next, order).inputs < len(order) && !slices.ContainsFunc(next, func(n StepInput) bool { return n.len() > 1 }) {
+		var err error
+		if order, err = s.arrange(next); err != nil {
 			return err
 		}
+	}
+	for len(order) > 0 {
+		r := s.together(next, order)
+		if err := s.pass(ctx, next, order[:r.inputs], r, m); err != nil {
+			return err
+		}
+		order = order[r.inputs:]
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (s *Session) checkStep(next []StepInput) error {
 			err = errors.New("it belongs to another session")
 		}
 		if err == nil {
-			err = s.d.check(n.Sequence.Len(), []int32{n.Token})
+			err = s.checkTokens(n)
 		}
 		if n.Logits == nil {
 			n.Logits = make([]float32, s.vocab())
@@ -132,6 +132,19 @@ func (s *Session) checkStep(next []StepInput) error {
 		}
 	}
 	return nil
+}
+
+// checkTokens validates the tokens of an input.
+func (s *Session) checkTokens(n *StepInput) error {
+	if n.len() > s.d.batch {
+		return fmt.Errorf("a step adds at most %d tokens to it; there are %d", s.d.batch, n.len())
+	}
+	if len(n.Before) > 0 {
+		if err := s.d.check(n.Sequence.Len(), n.Before); err != nil {
+			return err
+		}
+	}
+	return s.d.check(n.Sequence.Len()+len(n.Before), []int32{n.Token})
 }
 
 // arrange returns the inputs in the order of their slots. If they have gaps, it moves the last ones into them, and other
@@ -196,25 +209,4 @@ func neighbours(next []StepInput, order []int) int {
 		n++
 	}
 	return n
-}
-
-// pass computes tokens of sequences in adjacent slots.
-func (s *Session) pass(ctx context.Context, next []StepInput, order []int, m *mixture) error {
-	x := &s.scratch
-	x.starts, x.tokens = x.starts[:0], x.tokens[:0]
-	for _, i := range order {
-		x.starts, x.tokens = append(x.starts, next[i].Sequence.Len()), append(x.tokens, next[i].Token)
-	}
-	first, vocab, l := next[order[0]], s.vocab(), m.pass(next, order)
-	if len(order) == 1 {
-		return s.d.pass(ctx, l, first.Sequence.slot, x.starts, x.tokens, lastLogits, first.Logits)
-	}
-	x.logits = slices.Grow(x.logits[:0], len(order)*vocab)[:len(order)*vocab]
-	if err := s.d.pass(ctx, l, first.Sequence.slot, x.starts, x.tokens, lastLogits, x.logits); err != nil {
-		return err
-	}
-	for j, i := range order {
-		copy(next[i].Logits, x.logits[j*vocab:])
-	}
-	return nil
 }

@@ -223,9 +223,10 @@ func TestStepErrors(t *testing.T) {
 // A cancelled step leaves the sequences unchanged, even if some passes were computed.
 func TestStepCancel(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
-	s := newSession(t, m, infer.SessionOptions{Sequences: 3})
+	const length = 160
+	s := newSession(t, m, infer.SessionOptions{Sequences: 3, Context: length})
 	a, _ := start(t, s, llmtest.GoldenTokens(t)...)
-	between, _ := start(t, s, 1)
+	between, _ := start(t, s, make([]int32, length)...) // it has no room for padding
 	b, _ := start(t, s, 4, 5, 6)
 
 	cause := errors.New("enough")
@@ -234,7 +235,7 @@ func TestStepCancel(t *testing.T) {
 		require.ErrorIs(t, s.Step(ctx, []infer.StepInput{{Sequence: b, Token: 7}, {Sequence: a, Token: 7}}), cause)
 		require.Equal(t, llmtest.GoldenTokens(t), a.Tokens())
 		require.Equal(t, []int32{4, 5, 6}, b.Tokens())
-		require.Equal(t, 1, between.Len())
+		require.Equal(t, length, between.Len())
 	}
 
 	next := []infer.StepInput{{Sequence: a, Token: 8}, {Sequence: b, Token: 8}}
@@ -243,6 +244,31 @@ func TestStepCancel(t *testing.T) {
 	require.Less(t, refmath.NMSE(next[0].Logits, want), 1e-11)
 	want = decode(t, newSequence(t, m, infer.SessionOptions{}), 4, 5, 6, 8)
 	require.Less(t, refmath.NMSE(next[1].Logits, want), 1e-11)
+}
+
+// Prompts of different lengths are computed in one pass, also around the slot of another sequence.
+func TestStepPrompts(t *testing.T) {
+	m := llmtest.GoldenModel(t, ggml.F32)
+	s := newSession(t, m, infer.SessionOptions{Sequences: 4, Context: 64, Batch: 40})
+	var next []infer.StepInput
+	between := addSequence(t, s)
+	for i, n := range []int{10, 7, 9} {
+		tokens := llmtest.RandomTokens(uint64(i), n, m.Config().Vocab)
+		next = append(next, infer.StepInput{Sequence: addSequence(t, s), Before: tokens[:n-1], Token: tokens[n-1]})
+		if i == 0 {
+			next[0].Sequence, between = between, next[0].Sequence
+		}
+	}
+	decode(t, between, 1, 2, 3)
+	once := &cancelledLater{Context: context.Background(), passes: 1, cause: errors.New("a second pass")}
+	require.NoError(t, s.Step(once, next))
+	for _, n := range next {
+		want := decode(t, newSequence(t, m, infer.SessionOptions{}), append(slices.Clone(n.Before), n.Token)...)
+		require.Less(t, refmath.NMSE(n.Logits, want), 1e-11)
+	}
+	require.Less(t, refmath.NMSE(decode(t, between, 4), decode(t, newSequence(t, m, infer.SessionOptions{}), 1, 2, 3, 4)), 1e-11)
+	long := infer.StepInput{Sequence: between, Before: make([]int32, 40)}
+	require.EqualError(t, s.Step(context.Background(), []infer.StepInput{long}), "sequence 0 of the step: a step adds at most 40 tokens to it; there are 41")
 }
 
 // A step into the caller's logits allocates no more than DecodeInto.
