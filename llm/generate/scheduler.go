@@ -21,8 +21,8 @@ var ErrQueueFull = errors.New("too many requests are waiting; try again later")
 type SchedulerOptions struct {
 	// Template renders conversations whose options have no template; nil uses the model's.
 	Template *chat.Template
-	// Chunk is the largest number of tokens of a prompt that one pass computes while texts are generated, whose next
-	// tokens wait for it; 0: 64. Otherwise a pass computes [infer.SessionOptions].Batch tokens.
+	// Chunk is the number of tokens of prompts that one pass computes for each waiting prompt while texts are generated,
+	// whose next tokens wait for it; 0: 64. Never more than [infer.SessionOptions].Batch, as without such texts.
 	Chunk int
 	// Queue is the largest number of requests that wait; 0: 1024.
 	Queue int
@@ -30,8 +30,9 @@ type SchedulerOptions struct {
 
 // A Scheduler computes the requests of any number of goroutines in one session (continuous batching). Texts that are
 // generated at the same time share a pass, which they enter and leave between any two tokens. Prompts are computed in
-// chunks, between passes and in turn (chunked prefill), so no text waits for another's long prompt. Texts to embed or score are
-// computed in the same way.
+// chunks between these passes, short ones several in a pass, so no text waits for another's long prompt: every other pass
+// begins with the shortest rest of a prompt, the others with the prompt that waits longest. Texts to embed or score are
+// computed in chunks too.
 //
 // As many texts as the session has sequences are computed at once. Further requests wait in the order of their arrival.
 // Texts may have adapters of their own ([Scheduler.NewAdapters]), and share passes all the same, see [infer.Session.Step].
@@ -61,7 +62,8 @@ type Scheduler struct {
 	load    Load
 
 	// Of the goroutine that computes.
-	prompts   []*text           // whose prompts are computed, the next one first
+	prompts   []*text           // whose prompts are computed, in the order of their arrival
+	shortest  bool              // the last chunk began with the shortest rest of a prompt
 	texts     []*text           // that are generated
 	encodings []*encoding       // the next one first
 	encoded   bool              // the last chunk was an encoding's
@@ -278,10 +280,10 @@ func (s *Scheduler) unfinished(texts []*text, f func(*generation)) []*text {
 	})
 }
 
-// chunkSize returns the number of tokens to compute beside the texts that are generated.
-func (s *Scheduler) chunkSize() int {
+// chunkSize returns the number of tokens to compute of a number of requests, beside the texts that are generated.
+func (s *Scheduler) chunkSize(requests int) int {
 	if len(s.texts) > 0 {
-		return min(s.session.Batch(), s.chunk)
+		return min(s.session.Batch(), s.chunk*requests)
 	}
 	return s.session.Batch()
 }
@@ -293,29 +295,8 @@ func (s *Scheduler) encodeChunk() {
 	if s.session.Free() == 0 { // a kept text may have taken the slot of the last chunk
 		s.closeOldest()
 	}
-	if !e.step(s.chunkSize()) {
+	if !e.step(s.chunkSize(1)) {
 		s.encodings = append(s.encodings, e)
-	}
-}
-
-// prefill computes a chunk of a prompt.
-func (s *Scheduler) prefill() {
-	if len(s.prompts) == 0 {
-		return
-	}
-	t := s.prompts[0]
-	s.prompts = append(s.prompts[1:], t)
-	if computed := t.prefill(s.chunkSize()); !computed && !t.g.ended {
-		return
-	}
-	s.prompts = s.prompts[:len(s.prompts)-1]
-	if !t.g.ended {
-		t.g.draw()
-	}
-	if t.g.ended {
-		s.finish(t)
-	} else {
-		s.texts = append(s.texts, t)
 	}
 }
 

@@ -161,6 +161,36 @@ func TestSchedulerComputesPromptsInChunks(t *testing.T) {
 	require.GreaterOrEqual(t, s.Load().Passes-before, (stats.Prompt-1)/4, "a token of the other text between any two chunks")
 }
 
+// A short prompt does not wait for long ones that came before.
+func TestSchedulerComputesShortPromptsBesideLongOnes(t *testing.T) {
+	m := randomModel(t, 256)
+	s := newScheduler(t, m, infer.SessionOptions{Sequences: 4, Context: 256}, generate.SchedulerOptions{Chunk: 2})
+	begin := func(prompt string, limit int) (next func() (generate.Token, error, bool), stop func()) {
+		return first(s.Stream(context.Background(), generate.Request{Prompt: prompt, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: &limit, IgnoreEOG: true}}))
+	}
+	next, stop := begin("a", 240)
+	defer stop()
+	_, err, _ := next()
+	require.NoError(t, err)
+	var all testutil.Goroutines
+	for _, start := range []string{"x", "y"} {
+		all.Go(func() {
+			next, stop := begin(start+strings.Repeat("long ", 40), 1)
+			defer stop()
+			_, err, _ := next()
+			assert.NoError(t, err)
+		})
+	}
+	require.Eventually(t, func() bool { return s.Load().Running == 3 }, time.Minute, time.Microsecond)
+	before := s.Load()
+	short, stopShort := begin("b", 1)
+	defer stopShort()
+	_, err, _ = short()
+	require.NoError(t, err)
+	require.Less(t, s.Load().Passes-before.Passes, 20, "the long prompts take 100 passes")
+	all.Wait()
+}
+
 func first(tokens iter.Seq2[generate.Token, error], _ *generate.Stats) (next func() (generate.Token, error, bool), stop func()) {
 	return iter.Pull2(tokens)
 }

@@ -21,6 +21,7 @@ type text struct {
 	adapters *infer.Adapters
 	sequence *infer.Sequence
 	cached   int // tokens of the prompt that the session had
+	piece    int // tokens of the prompt that the next pass computes
 	began    time.Time
 	logits   []float32
 	fits     bool // a text that fills the context is no error
@@ -206,27 +207,26 @@ func (t *text) reuse() error {
 	return err
 }
 
-// prefill computes at most n tokens of the prompt, and reports whether all are computed. Another prompt that begins alike
-// may have computed some in the meantime.
-func (t *text) prefill(n int) bool {
-	err := context.Cause(t.ctx)
-	if err == nil {
-		err = t.reuse()
+// left returns the number of tokens of the prompt that are not computed.
+func (t *text) left() int { return len(t.tokens) - t.sequence.Len() }
+
+// waitsFor reports whether the next piece of another prompt has at least half of this one's rest, which can then be reused.
+func (t *text) waitsFor(other *text) bool {
+	if t.adapters != other.adapters {
+		return false
 	}
+	same, end := 0, min(len(t.tokens), other.sequence.Len()+other.piece)
+	for same < end && t.tokens[same] == other.tokens[same] {
+		same++
+	}
+	return 2*(same-t.sequence.Len()) >= t.left()
+}
+
+// input is the next piece of the prompt.
+func (t *text) input() infer.StepInput {
 	at := t.sequence.Len()
-	end := min(at+n, len(t.tokens))
-	if err == nil {
-		err = t.sequence.DecodeInto(t.ctx, t.logits, t.tokens[at:end])
-	}
-	if err != nil {
-		t.g.end("", fmt.Errorf("the prompt: %w", err))
-		return false
-	}
-	if end < len(t.tokens) {
-		return false
-	}
-	t.g.start(t.sequence, t.logits, t.tokens, t.began)
-	return true
+	end := at + t.piece
+	return infer.StepInput{Sequence: t.sequence, Before: t.tokens[at : end-1], Token: t.tokens[end-1], Logits: t.logits}
 }
 
 // take passes a token on.
