@@ -24,6 +24,7 @@ import (
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -35,39 +36,61 @@ const servedTokens = 16
 
 // BenchmarkInteropServe compares the servers in turn, for clients that send a request each at once: the ratios of the times
 // from the first request to the last answer, and of the median times to the first token; above 1 ours is faster. Requests
-// name no adapter, all the same one, or one of eight. With -short, only few clients have long prompts:
+// name no adapter, all the same one, or one of eight. All rows take hours; with -short, the rows of [isShort] take ten minutes:
 //
 //	go test -tags interop -short -run '^$' -bench InteropServe -benchtime 5s -timeout 30m ./internal/interop
 func BenchmarkInteropServe(b *testing.B) {
-	base := servedModel(b)
-	adapters := servedAdapters(b, base, 8)
-	for _, count := range []int{0, 1, 8} {
-		for _, clients := range []int{1, 4, 16, 64} {
-			if count > clients {
-				continue
-			}
-			b.Run(fmt.Sprintf("adapters=%d/clients=%d", count, clients), func(b *testing.B) {
-				ours, theirs := startBoth(b, base, adapters[:count], clients)
-				for _, prompt := range []int{32, 2000} {
-					if prompt > 32 && clients > 4 && testing.Short() {
-						continue
+	mixture := benchmodel.Qwen3MoE()
+	mixture.Name, mixture.Layers = "qwen3moe-1.4B", 4
+	for _, c := range []arch.Config{benchmodel.Medium(), mixture} {
+		b.Run(c.Name, func(b *testing.B) {
+			base := servedModel(b, c)
+			adapters := servedAdapters(b, base, 8)
+			for _, count := range []int{0, 1, 8} {
+				for _, clients := range []int{1, 4, 16, 64} {
+					if count <= clients {
+						benchmarkServers(b, base, adapters[:count], clients, func(prompt int) bool {
+							return !testing.Short() || isShort(c, count, clients, prompt)
+						})
 					}
-					b.Run(fmt.Sprintf("prompt=%d", prompt), func(b *testing.B) {
-						testutil.Once(b, func() { compareServers(b, ours, theirs, clients, count, prompt) })
-					})
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
-// servedModel returns a file of the shape of 0.3 billion parameters with a vocabulary.
-func servedModel(b *testing.B) string {
-	path := filepath.Join("..", "..", "build", "bench", "0.3B-q4_K-words.gguf")
+// isShort selects rows: all of the small model but long prompts of many clients, and of the mixture those of few and of many.
+func isShort(c arch.Config, adapters, clients, prompt int) bool {
+	long := prompt > 32
+	if c.Experts > 0 {
+		return !long && clients == 16 && adapters != 1 || long && clients == 1 && adapters == 0
+	}
+	return !long || clients <= 4 || clients == 16 && adapters == 8
+}
+
+// benchmarkServers compares servers that have been started with adapters and a slot for each client.
+func benchmarkServers(b *testing.B, base string, adapters []string, clients int, has func(prompt int) bool) {
+	prompts := slices.DeleteFunc([]int{32, 2000}, func(prompt int) bool { return !has(prompt) })
+	if len(prompts) == 0 {
+		return
+	}
+	b.Run(fmt.Sprintf("adapters=%d/clients=%d", len(adapters), clients), func(b *testing.B) {
+		ours, theirs := startBoth(b, base, adapters, clients)
+		for _, prompt := range prompts {
+			b.Run(fmt.Sprintf("prompt=%d", prompt), func(b *testing.B) {
+				testutil.Once(b, func() { compareServers(b, ours, theirs, clients, len(adapters), prompt) })
+			})
+		}
+	})
+}
+
+// servedModel returns a file of a model's shape with a vocabulary.
+func servedModel(b *testing.B, c arch.Config) string {
+	path := filepath.Join("..", "..", "build", "bench", c.Name+"-q4_K-words.gguf")
 	if _, err := os.Stat(path); err != nil {
-		words := need.Value(benchmodel.Vocabulary(benchmodel.Medium().Vocab))(b)
+		words := need.Value(benchmodel.Vocabulary(c.Vocab))(b)
 		require.NoError(b, os.MkdirAll(filepath.Dir(path), 0o777))
-		require.NoError(b, benchmodel.Write(path, benchmodel.Medium(), ggml.Q4_K, words...))
+		require.NoError(b, benchmodel.Write(path, c, ggml.Q4_K, words...))
 	}
 	return path
 }

@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,8 +29,20 @@ type stockServer struct {
 	log     *bytes.Buffer
 }
 
+// endWithParent ends the process, and with it its servers, when the go command that started it is killed.
+var endWithParent = sync.OnceFunc(func() {
+	parent := os.Getppid()
+	go func() {
+		for os.Getppid() == parent {
+			time.Sleep(time.Second)
+		}
+		os.Exit(1)
+	}()
+})
+
 // startServer starts a server with additional flags, and waits until it answers.
 func startServer(t testing.TB, model string, flags ...string) *stockServer {
+	endWithParent()
 	listener := need.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := listener.Addr().(*net.TCPAddr)
 	require.NoError(t, listener.Close())
