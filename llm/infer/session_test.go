@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -17,21 +16,14 @@ import (
 	"github.com/goggml/ggml/internal/test/llmtest"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
+	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// No test leaves an object open.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if open := ggml.OpenObjects(); len(open) > 0 {
-		fmt.Fprintln(os.Stderr, "objects left open:", open)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testutil.Main(m) }
 
 // The logits of all positions agree with the float64 graph, with adapters on
 // every matrix and a tied or separate output matrix.
