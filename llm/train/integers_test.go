@@ -98,15 +98,14 @@ func TestIntegerGradients(t *testing.T) {
 						allowed.all -= 1 - bf16.Cosine
 						allowed.matrix -= 1 - worstOf(bf16).Cosine
 					}
-					log.hold(func() { held = check(compute) })
+					if held = free; log.rerouted() > 0 {
+						log.hold(func() { held = check(compute) })
+					}
 					worst := worstOf(held)
 					t.Logf("step %d: %d tokens rerouted, cosine %.6f; with the choices of F32 %.6f, worst %.5f of %s",
 						step+1, log.rerouted(), free.Cosine, held.Cosine, worst.Cosine, worst.Name)
 					require.GreaterOrEqual(t, held.Cosine, allowed.all)
 					require.GreaterOrEqual(t, worst.Cosine, allowed.matrix, worst.Name)
-					if log.rerouted() == 0 {
-						require.GreaterOrEqual(t, free.Cosine, allowed.all)
-					}
 					need.Value(r.Step(t.Context()))(t)
 				}
 			})
