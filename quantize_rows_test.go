@@ -2,7 +2,6 @@ package ggml_test
 
 import (
 	"math"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,26 +49,4 @@ func TestValidateRows(t *testing.T) {
 	require.NoError(t, ggml.ValidateRows(ggml.I32, []byte{0xff, 0xff, 0xff, 0xff}))
 	require.NoError(t, ggml.ValidateRows(ggml.F32, nil))
 	require.ErrorContains(t, ggml.ValidateRows(5, nil), "there is no type 5")
-}
-
-// Tables can be freed while other goroutines quantise.
-func TestQuantizeTables(t *testing.T) {
-	require.NoError(t, ggml.IQ4XS.PrepareQuantize())
-	require.ErrorContains(t, ggml.I32.PrepareQuantize(), "there is no conversion to this type")
-	want := quantized(t, ggml.IQ4XS, optest.Normal(1, 256), 256)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for range 20 {
-				got := make([]byte, len(want))
-				if err := ggml.Quantize(got, ggml.IQ4XS, optest.Normal(1, 256), ggml.QuantizeOptions{}); err != nil || string(got) != string(want) {
-					t.Errorf("quantised to something else: %v", err)
-				}
-				ggml.FreeQuantizeTables()
-			}
-		}()
-	}
-	all.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -186,4 +187,27 @@ func TestQuantizeAnyFiniteValues(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
+}
+
+// Tables can be freed while other goroutines quantise. It comes after the tests of all types, since some tables take seconds
+// to make again.
+func TestQuantizeTables(t *testing.T) {
+	require.NoError(t, ggml.IQ4XS.PrepareQuantize())
+	require.ErrorContains(t, ggml.I32.PrepareQuantize(), "there is no conversion to this type")
+	want := quantized(t, ggml.IQ4XS, optest.Normal(1, 256), 256)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for range 20 {
+				got := make([]byte, len(want))
+				if err := ggml.Quantize(got, ggml.IQ4XS, optest.Normal(1, 256), ggml.QuantizeOptions{}); err != nil || string(got) != string(want) {
+					t.Errorf("quantised to something else: %v", err)
+				}
+				ggml.FreeQuantizeTables()
+			}
+		}()
+	}
+	all.Wait()
 }
