@@ -38,6 +38,11 @@ func (s *Tokens) Earlier(p Pass, f *nn.Feed, i, back int) (token int32, ok bool)
 	return s.kept[int(p.First)+row][at], true
 }
 
+// Before returns the tokens of a row's sequence before those of the pass.
+func (s *Tokens) Before(p Pass, f *nn.Feed, row int) []int32 {
+	return s.kept[int(p.First)+row][:f.Positions[row*f.Length()]]
+}
+
 // Prepare does nothing: a pass reads what is kept.
 func (s *Tokens) Prepare(int, int, int) error { return nil }
 

@@ -109,7 +109,7 @@ func (a *Architecture) Weight(name string) *Weight { return a.get().byName[name]
 func (a *Architecture) Experts() map[int][]Kind {
 	kinds := map[int][]Kind{}
 	for _, w := range a.get().weights {
-		if w.Role == ExpertMatrices && strings.HasPrefix(string(w.Kind), "ffn_") {
+		if w.Role == ExpertMatrices && strings.HasPrefix(string(w.Kind), "ffn_") && strings.HasSuffix(string(w.Kind), "exps") {
 			kinds[w.Layer] = append(kinds[w.Layer], w.Kind)
 		}
 	}

@@ -43,6 +43,7 @@ type Attention struct {
 	OutScale                 bool         // the scale of attn_output applies to adapters too, but not to its bias
 	Blocks                   BlockIndexer // chooses the keys
 	PlainOutput              bool         // stock llama.cpp multiplies attn_output without adapters and scale
+	Switch                   Switch       // adapters in the file; then the matrices have no others
 }
 
 // A Temperature multiplies the query at a position by 1 + Scale · log(1 + ⌊(position + Offset) /
@@ -87,7 +88,7 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, NoScale: a.PlainOutput || a.NoOutputScale, NoLoRA: a.PlainOutput,
 	})
 	m.Attended = true
-	return t.Linear(y, m)[0]
+	return a.Switch.add(p, t, "attn_output", y, t.Linear(y, m)[0])
 }
 
 // gather returns the heads' result [size·heads, n].
@@ -235,7 +236,7 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 		p.rows("attn_q", qRows, permuted(a.Heads)), p.rows("attn_k", keys, permuted(a.KVHeads)), p.rows("attn_v", keys, 0),
 	}
 	matrix := func(kind Kind, out int64, rows ...Rows) nn.Matrix {
-		return p.Matrix(kind, embd, out, MatrixOptions{Bias: a.QKVBias, NoScale: a.NoQKVScale, Rows: rows})
+		return p.Matrix(kind, embd, out, MatrixOptions{Bias: a.QKVBias, NoScale: a.NoQKVScale, NoLoRA: a.Switch.is(), Rows: rows})
 	}
 	var matrices []nn.Matrix
 	switch {
@@ -275,7 +276,8 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 	case v == nil:
 		v = parts[2]
 	}
-	return parts[0], parts[1], v, gate
+	add := func(kind Kind, y *nn.Value) *nn.Value { return a.Switch.add(p, t, kind, x, y) }
+	return add("attn_q", parts[0]), add("attn_k", parts[1]), add("attn_v", v), gate
 }
 
 // ropeFactors returns the factors of the frequencies; nil if the model has none.

@@ -107,7 +107,7 @@ func (b *Builder) in(block int) Place {
 func (b *Builder) embed(t *nn.Tape) *nn.Value {
 	s, place := b.spec(), b.outside()
 	t = t.On(place.block, tokenEmbd)
-	x := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), b.embedding()), b.config.EmbdScale)
+	x := t.Scale(t.Embed(b.embeddedTokens(t), b.embedding()), b.config.EmbdScale)
 	if b.NEFTune != 0 {
 		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
 	}
@@ -191,7 +191,10 @@ func (b *Builder) head() nn.Matrix {
 
 func (b *Builder) embedding() nn.Matrix {
 	c := b.config
-	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: string(tokenEmbd), Module: b.spec().modules.unscaled(b.spec().modules.embedding()), Count: int64(c.Vocab)}}}
+	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, NoLoRA: b.spec().embdNoLoRA}
+	if !w.NoLoRA {
+		w.Rows = []Rows{{Name: string(tokenEmbd), Module: b.spec().modules.unscaled(b.spec().modules.embedding()), Count: int64(c.Vocab)}}
+	}
 	p := b.outside()
 	return p.matrixOf(w)
 }

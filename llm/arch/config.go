@@ -96,7 +96,7 @@ type Config struct {
 
 	ConvLength int // taps of a short convolution, in tokens
 
-	// See [Attention], [Indexer], [HyperConnected] and [NGramEmbedding].
+	// See [Attention], [Indexer], [HyperConnected], [NGramEmbedding] and [Switch].
 	IndexHeads, IndexHeadSize int
 	IndexKeys                 int // keys that an indexer chooses for each query; 0: no indexer
 	IndexBlock                int // adjacent keys that an indexer chooses together; 0: it chooses each
@@ -112,6 +112,8 @@ type Config struct {
 	NGrams                     NGrams
 	NGramHash                  NGramHash
 	NGramRows                  int // of the table
+	Switch                     Switch
+	SwitchTokens               SwitchTokens
 
 	// See [DeltaNet], [Mamba] and [Mamba2]. Inner is the width of the values of all heads. Recurrent tells recurrent layers
 	// from attention, unless every AttentionStep-th layer has attention.

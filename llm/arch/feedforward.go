@@ -24,6 +24,7 @@ type FeedForward struct {
 	XIELU     ggml.XIELUParams // parameters of the activation [XIELU]
 	SiTU      SiTU             // replaces Act; the zero value does not
 	Plain     bool             // stock llama.cpp multiplies its matrices without adapters
+	Switch    Switch           // adapters in the file
 	Limit     float32          // of the gated value and of its gate; 0: none
 	OAI       bool             // with a limit: the activation is gpt-oss's
 	Clamp     float32          // bound of SiLU(W_gate·x) from above, and of W_up·x in both directions; 0 is none
@@ -60,7 +61,7 @@ func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if f.SubNorm {
 		y = p.Norm(t, "ffn_sub_norm", y)
 	}
-	return t.Linear(y, f.matrix(p, "ffn_down", int64(f.Width), embd, true, f.rows(p, "ffn_down", embd)))[0]
+	return f.Switch.add(p, t, "ffn_down", y, t.Linear(y, f.matrix(p, "ffn_down", int64(f.Width), embd, true, f.rows(p, "ffn_down", embd)))[0])
 }
 
 // Check demands a width.
@@ -86,7 +87,7 @@ func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	} else {
 		parts = t.Linear(x, f.matrix(p, "ffn_gate", embd, width, false, gate), f.matrix(p, "ffn_up", embd, width, false, up))
 	}
-	return f.gated(t, parts[0], parts[1])
+	return f.gated(t, f.Switch.add(p, t, "ffn_gate", x, parts[0]), f.Switch.add(p, t, "ffn_up", x, parts[1]))
 }
 
 // gated returns act(gate) ⊙ up. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and |y| ≤ limit; for gpt-oss it

@@ -26,6 +26,10 @@ func init() {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ropeFactors: true, scaledLater: true,
 			keys: slices.Concat(graniteScales, windowKeys(1), []key{ropePattern}), layer: graniteSWALayer,
 		},
+		"graniteswitch": {
+			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, noQKVScale: true, scaledLater: true, embdNoLoRA: true,
+			keys: slices.Concat(granite.keys, switchKeys), layer: switchAttention, arrange: switchLayer,
+		},
 		"minicpm": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ropeFactors: true, keys: minicpmScales,
 			mixture: &mixture{router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.gate"}},

@@ -91,6 +91,7 @@ type spec struct {
 	// least number, where the vocabulary has all of them.
 	imageTokens  [2]int
 	outputNoLoRA bool // the output matrix is not adapted, see [Weight]
+	embdNoLoRA   bool // nor is the embedding
 
 	mayHave    []Kind                   // optional tensors of layers, see [Config.Has]
 	unsuffixed []Kind                   // kinds of weights whose names lack the suffix .weight

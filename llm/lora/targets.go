@@ -11,15 +11,17 @@ import (
 )
 
 // AllLinear, in [Options], means the linear layers of all blocks, as in PEFT: attention and the dense feed-forward
-// network.
+// network. Where no layer of the model takes adapters, it means the output.
 const AllLinear = "all-linear"
 
 // Targets lists the matrices that an adapter of a model can change: its linear layers, such as "attn_q", its
 // experts, such as "ffn_up_exps", "token_embd" and "output".
 func Targets(a *arch.Architecture) []string {
-	list := append(a.Linears(), "token_embd")
-	if w := a.Weight(outputName); w == nil || w.IsAdaptable() {
-		list = append(list, "output")
+	list := a.Linears()
+	for _, w := range []string{"token_embd", "output"} {
+		if of := a.Weight(w + ".weight"); of == nil || of.IsAdaptable() {
+			list = append(list, w)
+		}
 	}
 	return list
 }
@@ -97,6 +99,9 @@ func (s *selector) find(name string) []int {
 		if a.isNamed(name) {
 			places = append(places, i)
 		}
+	}
+	if name == AllLinear && places == nil {
+		places = s.find("output")
 	}
 	s.places[name] = places
 	_, malformed := path.Match(name, "")

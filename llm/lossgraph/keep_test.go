@@ -44,6 +44,10 @@ func requireEqualWhateverIsKept(t *testing.T, m *model.Model, set device.OpSet, 
 	all := need.Value(lossgraph.New(m, e, lossgraph.Options{Length: archLength, Batch: 2, LogitsChunk: 40, FeedForwardChunk: 40, Checkpoint: true, Adapters: s.Adapters, Grads: s.Trained()}))(t)
 	sums := all.Recomputed()
 	require.NoError(t, all.Close())
+	if len(m.Architecture().Linears()) == 0 { // gradients end at the output
+		require.Empty(t, sums)
+		return
+	}
 	require.Greater(t, len(sums), points)
 	before := 0.0
 	for i := range points + 1 {

@@ -28,7 +28,7 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 	}{
 		"adapter":       {"general.type", "adapter", `the file is of type "adapter", not a model`},
-		"architecture":  {"general.architecture", "graniteswitch", `architecture "graniteswitch"; supported: ` + strings.Join(arch.Architectures(), ", ")},
+		"architecture":  {"general.architecture", "abacus", `architecture "abacus"; supported: ` + strings.Join(arch.Architectures(), ", ")},
 		"no heads":      {"llama.attention.head_count", uint32(0), "llama.attention.head_count is 0"},
 		"KV heads":      {"llama.attention.head_count_kv", uint32(3), "4 heads cannot share 3 KV heads"},
 		"experts":       {"llama.expert_count", uint32(8), "llama.expert_used_count is 0, but must be 1 to 8"},

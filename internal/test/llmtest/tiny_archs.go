@@ -2,6 +2,11 @@ package llmtest
 
 import "slices"
 
+// graniteScales are granite's factors.
+var graniteScales = map[string]any{
+	"embedding_scale": float32(3), "residual_scale": float32(0.25), "attention.scale": float32(0.125), "logit_scale": float32(0.5),
+}
+
 // tinyArchs describes the tiny model of each architecture, by name.
 var tinyArchs = map[string]tinyArch{
 	"llama": {
@@ -26,9 +31,7 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"smollm3": {layers: 4, tied: true},
 	"granite": {
-		keys: map[string]any{
-			"embedding_scale": float32(3), "residual_scale": float32(0.25), "attention.scale": float32(0.125), "logit_scale": float32(0.5),
-		},
+		keys:     graniteScales,
 		tied:     true,
 		optional: biases("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"),
 	},

@@ -33,6 +33,20 @@ var tinyBeyond = map[string]tinyArch{
 		keys:   with(compressed, map[string]any{"attention.compress_ratios": []uint32{0, 128, 4}, "swiglu_clamp_exp": []float32{0, 0, 0}, "hash_layer_count": uint32(3)}),
 		layers: 3, headSize: 32, kvHeads: 1,
 	},
+	"graniteswitch": { // other tokens count so much that fewer than all activations decide
+		keys: merged(graniteScales, map[string]any{
+			"adapters.count": uint32(3), "adapters.lora_rank": uint32(4), "adapters.router_gain": float32(1.5),
+			"adapters.token_ids_activate": []int32{1, 3, 6}, "adapters.token_ids_substitute": []int32{7, 7, 2},
+		}),
+	},
+	"graniteswitch-tied": { // as the published models, with the usual gain, and without RoPE
+		arch: "graniteswitch", like: "graniteswitch",
+		keys: map[string]any{
+			"logit_scale": float32(0.5), "rope.scaling.finetuned": false, "adapters.count": uint32(2), "adapters.lora_rank": uint32(4),
+			"adapters.token_ids_activate": []int32{5, 3}, "adapters.token_ids_substitute": []int32{7, 2},
+		},
+		tied: true,
+	},
 	"plm": {
 		like: "minicpm3",
 		keys: map[string]any{
