@@ -160,6 +160,7 @@ func (p *trainCommand) plannedLoss() (l train.Loss, err error) {
 	}
 	return train.Loss{
 		Name:    o.String(),
+		ByRow:   !o.NeedsMismatched(),
 		Of:      func([]data.Sample) lossgraph.SampleLoss { return lossgraph.CrossEntropy },
 		Rewards: func([]data.Sample, []float64) train.Rewards { return train.Rewards{} },
 	}, nil

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"slices"
+
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/layout"
 )
@@ -58,6 +60,12 @@ type Matrix struct {
 	NoLoRA                            bool // no adapter changes the product
 	Exact                             bool // products are in F32 whatever the compute type
 	Attended                          bool // the input is what attention returns, see [Product]
+}
+
+// TrainsMatrix reports whether a matrix, its bias or an adapter on it has a gradient accumulator.
+func (t *Tape) TrainsMatrix(m Matrix) bool {
+	return t.Trains(m.W) || t.Trains(m.Bias) || t.Trains(m.OutBias) ||
+		slices.ContainsFunc(t.Adapters.On(m), func(p LoRAPair) bool { return t.Trains(p.A) || t.Trains(p.B) })
 }
 
 // LinearOperands are matrices that multiply the same X [n_in, n].

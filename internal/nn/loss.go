@@ -22,6 +22,9 @@ type LossOptions struct {
 	Teacher *TeacherOptions
 	// CrossEntropyInto is like Into for the cross-entropy beside a teacher.
 	CrossEntropyInto *ggml.Tensor
+	// Factors returns factors [1, n] for the gradients of tokens, given the losses of all [n]; nil: none. It needs a head
+	// that is not trained, to which gradients flow before the factors are known.
+	Factors func(losses *ggml.Tensor) *ggml.Tensor
 }
 
 // TeacherOptions describe the loss beside a teacher: its divergence, and a weight of cross-entropy.
@@ -48,6 +51,9 @@ func (t *Tape) Loss(x *Value, o LossOptions, logits func(t *Tape, x *Value) *Val
 			t.Graph.Expand(x.grad)
 		}
 	}
+	if o.Factors != nil && x.grad != nil {
+		x.grad = t.C.Mul(x.grad, o.Factors(losses.joined(t)))
+	}
 	l.losses = losses.of(t, "losses", x.T.Dim(1))
 	if o.Teacher != nil {
 		l.crossEntropy = entropies.of(t, "cross-entropy", x.T.Dim(1))
@@ -68,15 +74,21 @@ func (o *tokenOutput) add(t *Tape, r columnRange, part *ggml.Tensor) {
 	o.parts = append(o.parts, part)
 }
 
+// joined returns the parts as one.
+func (o *tokenOutput) joined(t *Tape) *ggml.Tensor {
+	all := o.parts[0]
+	for _, part := range o.parts[1:] {
+		all = t.C.Concat(all, part, 0)
+	}
+	return all
+}
+
 // of returns the result of all n tokens.
 func (o *tokenOutput) of(t *Tape, name string, n int64) *ggml.Tensor {
 	if o.into != nil {
 		return t.C.View(o.into, []int64{n}, nil, 0)
 	}
-	all := o.parts[0]
-	for _, part := range o.parts[1:] {
-		all = t.C.Concat(all, part, 0)
-	}
+	all := o.joined(t)
 	t.Graph.Expand(all.SetName(name).SetOutput())
 	return all
 }

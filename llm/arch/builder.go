@@ -144,6 +144,9 @@ func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	return z
 }
 
+// TrainsHead reports whether the matrix of the logits, or an adapter on it, is trained.
+func (b *Builder) TrainsHead(t *nn.Tape) bool { return t.TrainsMatrix(b.head()) }
+
 // ImageTokens returns the ids, from the first to before the second, that a model of text never chooses, so that no loss can
 // train them; equal ids if there are none.
 func (c Config) ImageTokens() (from, to int) {

@@ -11,8 +11,10 @@
 // # Losses
 //
 // A [SampleLoss] is a function of the log-probabilities of samples, and gives the slope for each. The slopes of
-// cross-entropy are −1, so its weights are known before the pass. For another loss, a graph without gradients first
-// computes the log-probabilities; Batch.WithSlopes then sets the signed weights for the pass with gradients.
+// cross-entropy are −1, so its weights are known before the pass. For another loss, Options.Slopes is called between
+// the forward and the backward pass, and its slopes multiply the gradients of the tokens. Where slopes depend on further
+// batches, or the head is trained, a graph without gradients first computes the log-probabilities; Batch.WithSlopes then
+// sets the signed weights for the pass with gradients.
 //
 // # Gradients as they come
 //

@@ -39,3 +39,8 @@ func (l *Graph) Mask(a *ggml.Tensor, n Noise) [][]float32 {
 func (l *Graph) EmbdNoise(b Batch) [][]float32 {
 	return slices.Collect(slices.Chunk(l.drawn("embedding noise", b).([]float32), l.m.Config().Embd))
 }
+
+// PutFactors sets the factors of tokens' gradients.
+func PutFactors(b Batch, factors, losses []float32, slopes func(logProbs []float64) ([]float64, error)) error {
+	return b.putFactors(factors, losses, slopes)
+}

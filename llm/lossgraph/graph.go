@@ -34,7 +34,8 @@ type Graph struct {
 	batch     int
 	packed    bool
 	branched  bool
-	topK      int // labels of the teacher for each token; 0 without a teacher
+	topK      int   // labels of the teacher for each token; 0 without a teacher
+	computing Batch // that was submitted last
 
 	inputs  *nn.Inputs
 	losses  *nn.TokenLosses
@@ -143,7 +144,7 @@ func (l *Graph) build(t *nn.Tape, o Options) {
 		b.Chunk = int64(cmp.Or(o.FeedForwardChunk, usualChunk))
 	}
 	chunk := max(1, min(cmp.Or(o.LogitsChunk, usualChunk), o.Length*o.Batch, math.MaxInt32/c.Vocab))
-	loss := nn.LossOptions{Chunk: int64(chunk), Into: o.Losses, Teacher: o.Teacher.options(), CrossEntropyInto: o.CrossEntropy}
+	loss := nn.LossOptions{Chunk: int64(chunk), Into: o.Losses, Teacher: o.Teacher.options(), CrossEntropyInto: o.CrossEntropy, Factors: l.factors(o.Slopes)}
 	l.losses = t.Loss(b.Hidden(t), loss, b.Logits)
 	t.Backward()
 }
@@ -214,6 +215,7 @@ func (l *Graph) submit(ctx context.Context, b Batch, then ...device.Work) error 
 	if err := l.inputs.Fill(l.feed(b)); err != nil {
 		return err
 	}
+	l.computing = b
 	return l.workspace.ComputeThen(ctx, l.Graph, then...)
 }
 

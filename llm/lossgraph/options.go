@@ -37,6 +37,11 @@ type Options struct {
 	LayerHook func(layer int, e arch.LayerEvent)
 	// Teacher makes the loss the divergence from a teacher, for distillation; nil means cross-entropy.
 	Teacher *Teacher
+	// Slopes makes the graph compute a [SampleLoss] in one pass. It is called once all losses are known and before any
+	// gradient, with [Batch.LogProbs], and returns the slope of each sample. Gradients are those of [Batch.WithSlopes], up
+	// to rounding. The computation waits for it, and fails with its error. It needs Grads of other tensors than the head's,
+	// see [TrainsHead]. nil means slopes of −1.
+	Slopes func(logProbs []float64) (slopes []float64, err error)
 	// Losses receives the loss of each token, for graphs that continue from it: F32, contiguous, with at least one
 	// element per token. If it is nil, the graph allocates the tensor.
 	Losses *ggml.Tensor
@@ -107,6 +112,9 @@ func (o Options) check(m *model.Model) error {
 		if err := m.Architecture().CheckBranched(); err != nil {
 			return err
 		}
+	}
+	if o.Slopes != nil && (o.Grads == nil || o.Teacher != nil || TrainsHead(m, o.Adapters, o.Grads)) {
+		return errors.New("Slopes need a backward pass, no teacher, and a head that is not trained; compute the log-probabilities first, and then the batch of WithSlopes")
 	}
 	for _, i := range o.Layers {
 		if n := m.Config().Layers; i < 0 || i >= n {

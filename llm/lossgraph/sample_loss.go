@@ -9,8 +9,9 @@ import (
 // slope ∂loss/∂logProb for each sample. Cross-entropy is the negated sum, with slopes of −1; preference losses have
 // slopes of either sign, and use a reference model's log-probabilities of the same samples.
 //
-// A loss whose slopes depend on the log-probabilities takes two passes: a [Graph] without gradients computes the
-// log-probabilities, and one with gradients computes the batch of [Batch.WithSlopes].
+// A loss whose slopes depend on the log-probabilities of other batches, too, takes two passes: a [Graph] without
+// gradients computes the log-probabilities, and one with gradients computes the batch of [Batch.WithSlopes]. Otherwise
+// Options.Slopes does with one.
 type SampleLoss func(logProbs []float64) (loss float64, slopes []float64)
 
 // CrossEntropy returns the negated sum of the log-probabilities.

@@ -208,7 +208,8 @@ func New(o Options, reference *Reference) (train.Loss, error) {
 		return train.Loss{}, fmt.Errorf("the loss %v compares with a reference, which is nil", o)
 	}
 	return train.Loss{
-		Name: o.String(),
+		Name:  o.String(),
+		ByRow: !o.NeedsMismatched(), // which all rows are compared with
 		Of: func(samples []data.Sample) lossgraph.SampleLoss {
 			return func(logProbs []float64) (loss float64, slopes []float64) {
 				losses, slopes := o.losses(o.sides(samples, logProbs, reference))

@@ -13,8 +13,8 @@
 // they are divided into batches.
 //
 // [Options].Loss replaces it by a function of the log-probabilities of the step's samples ([Loss]), such
-// as a preference between the two answers of a row. Its step computes the batches twice: without
-// gradients for the log-probabilities, and with the signed weights that follow from the loss's slopes.
+// as a preference between the two answers of a row. The slopes of the loss become known between the
+// forward and the backward pass; or, where they depend on further batches or processes, by a pass before.
 //
 // [Schedule] gives the learning rate of each step, [AdamW] the settings of the update. A step with
 // non-finite results fails with [ErrDiverged]; checkpoints never contain non-finite values.

@@ -23,7 +23,7 @@ import (
 // preferFirst prefers the first sample of each pair to the second: −log σ(β · the difference of their
 // log-probabilities), as DPO does with a reference that has no preference.
 func preferFirst(beta float64) Loss {
-	return Loss{Name: "prefer first", Of: func(samples []data.Sample) lossgraph.SampleLoss {
+	return Loss{Name: "prefer first", ByRow: true, Of: func(samples []data.Sample) lossgraph.SampleLoss {
 		pairs := float64(len(samples) / 2)
 		return func(logProbs []float64) (loss float64, slopes []float64) {
 			for pair := range slices.Chunk(logProbs, 2) {
@@ -164,6 +164,11 @@ func TestLossOfSharedPrompts(t *testing.T) {
 }
 
 func testLossOfPairs(t *testing.T, d *data.Dataset, shares bool, l Loss) {
+	if l.ByRow { // without it, the log-probabilities take a pass of their own
+		own := l
+		own.ByRow = false
+		testLossOfPairs(t, d, shares, own)
+	}
 	for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
 		e, err := device.New(device.Options{Threads: 2, OpSet: ops})
 		require.NoError(t, err)
@@ -177,6 +182,7 @@ func testLossOfPairs(t *testing.T, d *data.Dataset, shares bool, l Loss) {
 		r := newLoRARun(t, m, d, o, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 5})
 
 		require.Equal(t, shares, r.SharesPrompts())
+		require.Equal(t, !l.ByRow || ops == device.Stock, r.scores != nil)
 
 		// Gradients do not outlive a step, so the first moments have them: (1 − β₁) · gradient.
 		want, exact := exactPairs(t, m, r.adapters, r.opt.grad, d, o.Loss)
@@ -252,7 +258,7 @@ func TestCrossEntropyAsLoss(t *testing.T) {
 	for i := range 8 {
 		samples = append(samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 9, 96)})
 	}
-	mean := Loss{Name: "mean", Of: func(samples []data.Sample) lossgraph.SampleLoss {
+	mean := Loss{Name: "mean", ByRow: true, Of: func(samples []data.Sample) lossgraph.SampleLoss {
 		return func(logProbs []float64) (loss float64, slopes []float64) {
 			loss, slopes = lossgraph.CrossEntropy(logProbs)
 			tokens := 0
@@ -266,19 +272,23 @@ func TestCrossEntropyAsLoss(t *testing.T) {
 		}
 	}}
 	var runs []*loraRun
-	for _, l := range []Loss{{}, mean} {
+	twoPasses := mean
+	twoPasses.ByRow = false
+	for _, l := range []Loss{{}, mean, twoPasses} {
 		o := runOptions()
 		o.Batch, o.Accumulate, o.Loss = 2, 2, l
 		r := newLoRARun(t, tinyLoRAModel(t), data.New(8, samples), o, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 5})
 		require.NoError(t, r.Run(t.Context(), RunOptions{}))
 		runs = append(runs, r)
 	}
-	require.Equal(t, adapterValues(t, runs[0]), adapterValues(t, runs[1]))
-	for i, want := range runs[0].History {
-		got := runs[1].History[i]
-		require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
-		got.Loss = want.Loss
-		require.Equal(t, want, got)
+	for _, run := range runs[1:] {
+		require.Equal(t, adapterValues(t, runs[0]), adapterValues(t, run))
+		for i, want := range runs[0].History {
+			got := run.History[i]
+			require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
+			got.Loss = want.Loss
+			require.Equal(t, want, got)
+		}
 	}
 }
 
@@ -340,20 +350,33 @@ func TestLossErrors(t *testing.T) {
 	}
 	o.Loss, o.Dropout = Loss{Name: "x", Of: of(0)}, 0.1
 	require.EqualError(t, o.validate(), `the loss "x" depends on log-probabilities, which are computed without noise; set Dropout and NEFTune to 0`)
-	step := func(l Loss) error {
-		o := runOptions()
-		o.Loss = l
-		r := usualRunWith(t, m, o)
-		before := adapterValues(t, r)
-		_, err := r.Step(context.Background())
-		require.Equal(t, before, adapterValues(t, r))
-		return err
-	}
 	n := runOptions().Batch * runOptions().Accumulate
-	require.EqualError(t, step(Loss{Name: "x", Of: of(1)}), `the loss "x" returns 0 slopes for 4 samples`)
-	require.EqualError(t, step(Loss{Name: "x", Of: func([]data.Sample) lossgraph.SampleLoss { return nil }}), `the loss "x" returns no function of the log-probabilities: it is nil`)
-	require.ErrorIs(t, step(Loss{Name: "x", Of: of(math.Inf(1), make([]float64, n)...)}), ErrDiverged)
-	require.ErrorIs(t, step(Loss{Name: "x", Of: of(1, slices.Repeat([]float64{math.NaN()}, n)...)}), ErrDiverged)
+	for _, byRow := range []bool{false, true} {
+		step := func(of func([]data.Sample) lossgraph.SampleLoss) error {
+			o := runOptions()
+			o.Loss = Loss{Name: "x", ByRow: byRow, Of: of}
+			r := usualRunWith(t, m, o)
+			require.Equal(t, byRow, r.scores == nil)
+			before := adapterValues(t, r)
+			_, err := r.Step(context.Background())
+			require.Equal(t, err != nil, slices.Equal(before, adapterValues(t, r)))
+			return err
+		}
+		require.EqualError(t, step(of(1)), `the loss "x" returns 0 slopes for 4 samples`)
+		require.EqualError(t, step(func([]data.Sample) lossgraph.SampleLoss { return nil }), `the loss "x" returns no function of the log-probabilities: it is nil`)
+		require.ErrorIs(t, step(of(math.Inf(1), make([]float64, n)...)), ErrDiverged)
+		require.ErrorIs(t, step(of(1, slices.Repeat([]float64{math.NaN()}, n)...)), ErrDiverged)
+		err := step(func([]data.Sample) lossgraph.SampleLoss {
+			return func(logProbs []float64) (float64, []float64) {
+				return 0, slices.Repeat([]float64{logProbs[0] + logProbs[n-1]}, n)
+			}
+		})
+		if byRow {
+			require.ErrorContains(t, err, `the loss "x" is ByRow, but the slope of sample 0 depends on other rows: it was `)
+		} else {
+			require.NoError(t, err)
+		}
+	}
 
 	_, err := data.NewRows(3, []data.Row{{{Tokens: make([]int32, 3)}, {Tokens: make([]int32, 3)}}})
 	require.EqualError(t, err, "row 0 has 4 predicted tokens; at most 3 fit")

@@ -184,17 +184,21 @@ func (t *Trainer) batchRows() int {
 
 // buildGraphs rebuilds the graphs of a step. With checkpointing they keep results of layers in so many bytes.
 func (t *Trainer) buildGraphs(checkpointing bool, keep int64) error {
+	var slopes func(logProbs []float64) ([]float64, error)
+	if t.takesOnePass() {
+		slopes = t.slopesInPass
+	}
 	graphs, err := newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, CrossEntropy: t.opt.entropy, Checkpoint: checkpointing, Keep: keep, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Hooks: t.reduction.hooks(),
-		Layers: t.options.layers, LayerHook: t.options.layerHook,
+		Layers: t.options.layers, LayerHook: t.options.layerHook, Slopes: slopes,
 	})
 	if err != nil {
 		return err
 	}
 	t.closeGraphs()
 	t.loss, t.checkpointing, t.keep = graphs, checkpointing, keep
-	if !t.options.Loss.isOfSamples() {
+	if !t.options.Loss.isOfSamples() || slopes != nil {
 		return nil
 	}
 	t.scores, err = newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{

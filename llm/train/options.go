@@ -77,6 +77,7 @@ type Options struct {
 	// means all layers, and no calls.
 	layers    []int
 	layerHook func(layer int, e arch.LayerEvent)
+	twoPasses bool // steps compute the log-probabilities for Loss first, as those of another run do
 }
 
 // MaxStepRows is the maximum number of rows per step: a step reads all its rows at once.

@@ -18,13 +18,14 @@ import (
 type step struct {
 	// rows are sorted by descending length, so that batches have similar rows. The index of a row is its
 	// ID for drawing noise.
-	rows    []data.Row
-	drawn   int     // number of rows of the data, of which some may have no gradient
-	weight  float64 // divisor of the loss: Σ loss weights of all tokens, or 1 for Options.Loss
-	largest float64 // largest loss weight of a token
-	scale   float64 // loss scale for computing gradients, a power of two
-	// bySample holds the slopes of Options.Loss; nil for cross-entropy, and before they are known.
-	bySample *sampleSlopes
+	rows     []data.Row
+	drawn    int             // number of rows of the data, of which some may have no gradient
+	weight   float64         // divisor of the loss: Σ loss weights of all tokens, or 1 for Options.Loss
+	largest  float64         // largest loss weight of a token
+	scale    float64         // loss scale for computing gradients, a power of two
+	bySample *sampleSlopes   // of Options.Loss; nil for cross-entropy
+	batch    lossgraph.Batch // that is being computed
+	isLast   bool            // it is the last one
 	metrics  StepMetrics
 	// crossEntropy is the mean per token beside a teacher.
 	crossEntropy float64
@@ -103,7 +104,7 @@ func (t *Trainer) batches(s *step) ([]lossgraph.Batch, error) {
 		for i, w := range b.LossWeights {
 			b.LossWeights[i] = float32(float64(w) / s.weight * s.scale)
 		}
-		if s.bySample != nil {
+		if s.bySample != nil && s.bySample.slopes != nil {
 			var err error
 			if *b, err = s.bySample.weigh(s, *b); err != nil {
 				return nil, err
@@ -133,7 +134,9 @@ func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	if m := s.metrics; !s.taken || math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
 		return nil, t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", m.Step, m.Loss, m.GradNorm), t.options.ComputeType)
 	}
-	s.metrics.Loss = s.loss()
+	if s.metrics.Loss = s.loss(); s.bySample != nil {
+		t.judge(s)
+	}
 	if teacher := t.options.Loss.Teacher; teacher != nil {
 		s.metrics.Distilled = &Distilled{Divergence: s.metrics.Loss - float64(teacher.CrossEntropy)*s.crossEntropy, CrossEntropy: s.crossEntropy}
 	}
@@ -160,6 +163,7 @@ func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Wor
 	if err != nil {
 		return err
 	}
+	t.computing = s
 	for i, b := range batches {
 		var then []device.Work
 		if i == len(batches)-1 {
@@ -170,7 +174,11 @@ func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Wor
 				}
 			}
 		}
+		s.batch, s.isLast = b, i == len(batches)-1
 		if err := t.loss.Submit(ctx, b, then...); err != nil {
+			if s.bySample != nil && s.bySample.err != nil {
+				return t.lossError(ctx, s, s.bySample.err)
+			}
 			return err
 		}
 		if err := t.opt.read(s, b.LossWeights); err != nil {

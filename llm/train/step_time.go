@@ -234,12 +234,10 @@ func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows
 // early, the only result may be the warm-up step.
 func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*measuredSteps, error) {
 	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]layerTime{}}
-	if b.Options.Loss.isOfSamples() {
-		m.unseen = 1 // for the log-probabilities
-	}
 	passed := layerTimes{}
 	o := b.Options
 	o.Batch, o.Accumulate, o.Epochs, o.Schedule.Steps, o.DataOrigin, o.Convergence = rows, 1, 0, 1<<20, nil, Convergence{}
+	o.twoPasses = !b.Options.takesOnePass()
 	o.layers, o.Keep = layers, o.Keep/int64(len(b.layers))*int64(len(layers))
 	if len(layers) < len(b.layers) {
 		o.layerHook = passed.at
@@ -249,6 +247,9 @@ func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*me
 		return nil, err
 	}
 	defer t.Close()
+	if t.scores != nil {
+		m.unseen = 1 // for the log-probabilities
+	}
 	for i := range 1 + steps {
 		began := time.Now()
 		s, err := t.Step(ctx)

@@ -73,6 +73,17 @@ func TestSubmissionsOfStep(t *testing.T) {
 	}
 }
 
+// So is a step of pairs, whose slopes are found in the pass.
+func TestSubmissionsOfPairs(t *testing.T) {
+	m, e := engines(t)["kernels"](t)
+	o := runOptions()
+	o.Engine, o.Loss, o.Accumulate = e, preferFirst(1), 3
+	r := newLoRARun(t, m, pairs(t, 6, m.Config().Vocab), o, lora.Options{Rank: 2, Alpha: 4})
+	submissions := testhook.Submissions.Load()
+	trainSteps(t, r.Trainer, 1)
+	require.EqualValues(t, 3, testhook.Submissions.Load()-submissions)
+}
+
 // A step whose loss or gradient is not finite changes no bit of parameters and moments. The error has
 // both figures, and the run can continue when the cause is gone.
 func TestStepThatIsNotFinite(t *testing.T) {

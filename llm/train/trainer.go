@@ -42,7 +42,8 @@ type Trainer struct {
 	adapters  model.Adapters
 	shape     batchShape // of the batches of steps
 	loss      *bucketGraphs
-	scores    *bucketGraphs      // log-probabilities for Options.Loss, in the memory of loss; nil for cross-entropy
+	scores    *bucketGraphs      // log-probabilities for Options.Loss, in the memory of loss; nil if no step needs them first
+	computing *step              // the step whose batches are being computed
 	copies    *weightcache.Cache // copies of weights that loss multiplies with; nil if none
 	// checkpointing reports whether loss recomputes results of layers, except as many as take keep bytes.
 	checkpointing bool

@@ -251,6 +251,7 @@ var public = registry{
 		{"lora.Load", reflect.ValueOf(lora.Load)},
 		{"lora.New", reflect.ValueOf(lora.New)},
 		{"lossgraph.CrossEntropy", reflect.ValueOf(lossgraph.CrossEntropy)},
+		{"lossgraph.TrainsHead", reflect.ValueOf(lossgraph.TrainsHead)},
 		{"lossgraph.New", reflect.ValueOf(lossgraph.New)},
 		{"model.Load", reflect.ValueOf(model.Load)},
 		{"model.New", reflect.ValueOf(model.New)},
