@@ -23,6 +23,11 @@ type ScorerOptions struct {
 	// Vocab is the size of the student's vocabulary; 0 means the teacher's. Further tokens of the teacher, which pad its
 	// vocabulary, count for the probability of the others.
 	Vocab int
+	// Alignment, if not nil, is with the student's vocabulary, which is another one. Vocab is then the student's size.
+	Alignment *Alignment
+	// Own, if not nil, returns the conversation of a sample as the teacher's own template writes it, in its vocabulary. If
+	// it has none, the teacher reads the text of the student's template.
+	Own func(x data.Sample) (own data.Sample, has bool, err error)
 }
 
 // A Scorer computes a teacher's probabilities for samples. It is used by one goroutine, and so is its session.
@@ -42,7 +47,15 @@ func NewScorer(s *infer.Session, o ScorerOptions) (*Scorer, error) {
 		return nil, err
 	}
 	own := m.Config().Vocab
-	if o.Vocab == 0 || o.Vocab > own {
+	if a := o.Alignment; a != nil {
+		if err := a.check(); err != nil {
+			return nil, err
+		}
+		if a.teacher.NumTokens() > own {
+			return nil, errors.New("the alignment is with another teacher")
+		}
+		o.Vocab = max(o.Vocab, a.student.NumTokens())
+	} else if o.Vocab == 0 || o.Vocab > own {
 		o.Vocab = own
 	}
 	if o.Temperature == 0 {
@@ -70,29 +83,58 @@ func (s *Scorer) Score(ctx context.Context, x data.Sample) (t train.Taught, err 
 		return t, err
 	}
 	defer s.access.Release()
-	if n := x.Predicted(); n > s.session.Context() {
+	if s.options.Alignment == nil {
+		return s.score(ctx, x.Tokens, train.TrainedTokens(x))
+	}
+	y, err := s.options.align(x)
+	if err != nil {
+		return t, err
+	}
+	trained, at := y.said()
+	said, err := s.score(ctx, y.tokens, at)
+	if err != nil {
+		return t, err
+	}
+	return spread(said, s.options.TopK, trained, len(y.at)), nil
+}
+
+// spread returns what is said of some of n trained tokens, and nothing of the others.
+func spread(said train.Taught, k int, trained []int, n int) train.Taught {
+	t := train.Taught{Tokens: make([]int32, n*k), Probs: make([]float32, n*(k+1))}
+	for i := range t.Tokens {
+		t.Tokens[i] = int32(i % k) // those of a trained token are different
+	}
+	for i, at := range trained {
+		copy(t.Tokens[at*k:], said.Tokens[i*k:(i+1)*k])
+		copy(t.Probs[at*(k+1):], said.Probs[i*(k+1):(i+1)*(k+1)])
+	}
+	return t
+}
+
+// score returns what the teacher says after the tokens at some indices, in ascending order.
+func (s *Scorer) score(ctx context.Context, tokens []int32, trained []int) (t train.Taught, err error) {
+	if n := len(tokens) - 1; n > s.session.Context() {
 		return t, fmt.Errorf("a sample has %s, and the teacher's session holds %d", counted.Of(n, "token"), s.session.Context())
+	}
+	if len(trained) == 0 {
+		return t, nil
 	}
 	q, err := s.session.NewSequence()
 	if err != nil {
 		return t, err
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
-	trained := train.TrainedTokens(x)
-	if len(trained) == 0 {
-		return t, nil
-	}
 	at, most := 0, max(1, min(s.session.Batch(), logitBytes/4/s.session.Model().Config().Vocab))
 	for at < trained[0] { // nobody asks for the logits of the prompt
 		n := min(s.session.Batch(), trained[0]-at)
-		if _, err := q.Decode(ctx, x.Tokens[at:at+n]); err != nil {
+		if _, err := q.Decode(ctx, tokens[at:at+n]); err != nil {
 			return t, err
 		}
 		at += n
 	}
 	for len(trained) > 0 {
 		n := min(most, trained[len(trained)-1]+1-at)
-		logits, err := q.DecodeAll(ctx, x.Tokens[at:at+n])
+		logits, err := q.DecodeAll(ctx, tokens[at:at+n])
 		if err != nil {
 			return t, err
 		}
@@ -118,6 +160,9 @@ func (s *Scorer) add(t *train.Taught, rows [][]float32) error {
 	for i, row := range rows {
 		at := before + i
 		group.Go(func() error {
+			if a := s.options.Alignment; a != nil {
+				row = a.reorder(row, s.options.Vocab)
+			}
 			return s.options.likeliest(row, t.Tokens[at*k:(at+1)*k], t.Probs[at*(k+1):(at+1)*(k+1)])
 		})
 	}

@@ -20,7 +20,8 @@ type Options struct {
 	// Folder keeps the file of scores, created if needed; "" stands for a file that is deleted with the scores.
 	Folder string
 	// Key identifies the teacher: it must change with every byte of its model and adapters, and with what else changes
-	// its logits. The data, TopK, Temperature and Vocab are hashed in any case.
+	// its logits, such as what Own returns. The data, TopK, Temperature, Vocab and the aligned vocabulary are hashed in any
+	// case.
 	Key string
 	ScorerOptions
 	// Names are those of the teacher in samples, "" of the first teacher. The scores are of the samples that have one of
@@ -48,6 +49,11 @@ func Open(ctx context.Context, teacher func() (*Scorer, error), o Options, sets 
 	if teacher == nil || ctx == nil {
 		return nil, errors.New("the teacher or the context.Context is nil")
 	}
+	if o.Alignment != nil {
+		if err := o.Alignment.check(); err != nil {
+			return nil, err
+		}
+	}
 	if o.Progress == nil {
 		o.Progress = func(int, int) {}
 	}
@@ -70,6 +76,9 @@ func Open(ctx context.Context, teacher func() (*Scorer, error), o Options, sets 
 func (o *Options) key(sets []*data.Dataset) recordfile.Key {
 	h := sha256.New()
 	fmt.Fprintf(h, "scores %d %q %d %v %d", formatVersion, o.Key, o.TopK, o.Temperature, o.Vocab)
+	if a := o.Alignment; a != nil {
+		fmt.Fprintf(h, " aligned %q", a.student.Config().Tokens)
+	}
 	for _, d := range sets {
 		fmt.Fprintf(h, " %s", d.Fingerprint())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,44 @@ func TestTeacher(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where a teacher gives no token a probability, no divergence is learned: loss and gradients are as without the token's
+// weight, and its cross-entropy is all that remains.
+func TestSilentTeacher(t *testing.T) {
+	const length, k = 12, 5
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	vocab := m.Config().Vocab
+	s := llmtest.NewLoRASetup(t, m, 3, 0.75)
+	for _, share := range []float32{0, 0.4} {
+		all, _ := taught(llmtest.NewBatch(vocab, length), k, vocab, 1)
+		silent, without, alone := all, all, all
+		silent.Probs, without.LossWeights, alone.LossWeights = slices.Clone(all.Probs), slices.Clone(all.LossWeights), make([]float32, len(all.LossWeights))
+		for i := range all.Tokens {
+			if i%3 == 0 {
+				clear(silent.Probs[i*(k+1) : (i+1)*(k+1)])
+				without.LossWeights[i], alone.LossWeights[i] = 0, share*all.LossWeights[i]
+			}
+		}
+		alone.Taught, alone.Probs = nil, nil
+		o := lossgraph.Options{Length: length, Adapters: s.Adapters, Grads: s.Trained()}
+		want, grads := llmtest.ExactGradients(t, m, alone, o, llmtest.SmoothGELU)
+		o.Teacher = &lossgraph.Teacher{TopK: k, CrossEntropy: share}
+		rest, more := llmtest.ExactGradients(t, m, without, o, llmtest.SmoothGELU)
+		want += rest
+		for p, g := range more {
+			for i, x := range g {
+				grads[p][i] += x
+			}
+		}
+		o.Batch = 2
+		for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
+			e := need.Value(device.New(device.Options{Threads: 2, OpSet: ops}))(t)
+			require.InEpsilon(t, want, s.Compute(t, e, silent, o), 1e-4, ops)
+			requireGradients(t, grads, s.Trained(), 1e-4)
+			require.NoError(t, e.Close())
+		}
 	}
 }
 

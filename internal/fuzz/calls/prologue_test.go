@@ -185,6 +185,7 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	keep(train.NewEvaluator(m, train.EvaluatorOptions{Engine: e}))
 	session, err := infer.NewSession(m, infer.SessionOptions{Context: 16})
 	keep(session, err)
+	keep(distill.NewAlignment(m.Tokenizer, m.Tokenizer))
 	scorer, err := distill.NewScorer(session, distill.ScorerOptions{TopK: 2})
 	keep(scorer, err)
 	keep(distill.Open(context.Background(), func() (*distill.Scorer, error) { return scorer, nil }, distill.Options{ScorerOptions: distill.ScorerOptions{TopK: 2}}, d))
