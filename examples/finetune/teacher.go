@@ -19,7 +19,7 @@ import (
 // teacherFlags make the loss the divergence from a teacher's probabilities. Their names are those of TRL's GKD trainer
 // and of ms-swift, where these do not mean something else here.
 type teacherFlags struct {
-	Teacher     []string `name:"teacher" sep:"none" aliases:"teacher-model,teacher-model-name-or-path" placeholder:"[NAME=]FILE" help:"GGUF model whose probabilities of the next token are imitated, at the trained tokens of the data, instead of the answers alone: knowledge distillation. It has the vocabulary of --model-base. Its scores are computed once before training, and kept in --cache-dir. Given several times, with names, a record chooses its teacher by the key teacher; one without the key has the first." group:"Teacher" basic:""`
+	Teacher     []string `name:"teacher" sep:"none" aliases:"teacher-model,teacher-model-name-or-path" placeholder:"[NAME=]FILE" help:"GGUF model whose probabilities of the next token are imitated, at the trained tokens of the data, instead of the answers alone: knowledge distillation. With another vocabulary than that of --model-base, it is imitated where tokens of both begin and end at the same bytes. Its scores are computed once before training, and kept in --cache-dir. Given several times, with names, a record chooses its teacher by the key teacher; one without the key has the first." group:"Teacher" basic:""`
 	TeacherLoRA []string `name:"teacher-lora" aliases:"teacher-adapters" sep:"none" placeholder:"[NAME=]FILE[=SCALE]" help:"GGUF adapter of the teacher of that name, or of the first, or the folder of a run. Can be given several times. The teacher may be --model-base itself, with an adapter." group:"Teacher"`
 	TopK        int      `name:"teacher-top-k" aliases:"gkd-logits-topk" setting:"loss" range:"[1,)" default:"64" help:"The teacher's most likely tokens that are imitated one by one; all others together count as one more. The scores take about seven bytes of disk for each of them, at each trained token." group:"Teacher"`
 	TeacherBeta float64  `name:"teacher-beta" setting:"loss" range:"[0,1]" default:"0" help:"Divergence between the probabilities, as beta of TRL's GKD trainer: 0 is the forward KL divergence, by which all that the teacher says gets likely; 1 the reverse one, by which what it does not say gets unlikely; between, the generalised Jensen-Shannon divergence." group:"Teacher"`
@@ -138,7 +138,7 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 	longest := p.teacherContext(sets)
 	for _, t := range p.teachers {
 		t.devices, t.student, t.longest = devices, student, longest
-		if err := t.teach(ctx, list); err != nil {
+		if err := t.teach(ctx, sets, list); err != nil {
 			return err
 		}
 	}
@@ -146,8 +146,11 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 }
 
 // teach computes the scores of the samples that the teacher has, or reads them.
-func (t *teacher) teach(ctx context.Context, list []*data.Dataset) (err error) {
+func (t *teacher) teach(ctx context.Context, sets *training.Sets, list []*data.Dataset) (err error) {
 	p := t.p
+	if err := t.compareVocabulary(ctx, sets); err != nil {
+		return err
+	}
 	if p.OnPolicy > 0 {
 		if err := t.open(); err != nil {
 			return err
@@ -161,15 +164,17 @@ func (t *teacher) teach(ctx context.Context, list []*data.Dataset) (err error) {
 	}
 	line := progress.Later{W: p.Log(), Options: progress.Options{Unit: "tok"}}
 	o := distill.Options{
-		Folder: p.CacheDir, Key: t.sum, Names: p.teachers.namesOf(t),
-		ScorerOptions: distill.ScorerOptions{TopK: p.TopK, Temperature: p.Temperature, Vocab: t.student.Config().Vocab},
-		Warn:          func(message string) { fmt.Fprintln(p.Log(), message) },
+		Folder: p.CacheDir, Key: t.sum + t.own.Key(), Names: p.teachers.namesOf(t), ScorerOptions: t.scorerOptions(),
+		Warn: func(message string) { fmt.Fprintln(p.Log(), message) },
 		Progress: func(done, total int) {
 			if line.Done == 0 {
 				line.Done = int64(done) // most of it is of an earlier run
 			}
 			line.Update(int64(done), int64(total), "teacher")
 		},
+	}
+	if err := t.measureAlignment(&o, list); err != nil {
+		return err
 	}
 	t.scores, err = distill.Open(ctx, t.asked, o, list...)
 	if err = errors.Join(err, line.Close()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/placement"
+	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/estimate"
@@ -16,20 +17,22 @@ import (
 
 // A teacher opens the teacher's model when its scores are not in the cache.
 type teacher struct {
-	p        *trainCommand
-	name     string // by which records choose it; "" if it has none
-	path     string
-	lora     []adapters.Arg
-	sum      string // of the content of its files
-	scores   *distill.Scores
-	devices  *placement.Choice
-	student  *model.Model
-	longest  int // tokens of a sample
-	model    *model.Model
-	adapters adapters.Set
-	engine   *device.Engine
-	session  *infer.Session
-	scorer   *distill.Scorer
+	p         *trainCommand
+	name      string // by which records choose it; "" if it has none
+	path      string
+	lora      []adapters.Arg
+	sum       string // of the content of its files
+	scores    *distill.Scores
+	devices   *placement.Choice
+	student   *model.Model
+	longest   int                    // tokens of a sample
+	alignment *distill.Alignment     // with another vocabulary; else nil
+	own       *training.Counterparts // conversations in its own template; may be nil
+	model     *model.Model
+	adapters  adapters.Set
+	engine    *device.Engine
+	session   *infer.Session
+	scorer    *distill.Scorer
 }
 
 // load loads the model with its adapters.
@@ -41,7 +44,7 @@ func (t *teacher) load(l layout.Layout) (err error) {
 	return err
 }
 
-// asked returns the scorer, and opens it first if needed.
+// asked returns the scorer, and opens the session first if needed.
 func (t *teacher) asked() (*distill.Scorer, error) {
 	if t.scorer == nil {
 		if err := t.open(); err != nil {
@@ -51,16 +54,15 @@ func (t *teacher) asked() (*distill.Scorer, error) {
 	return t.scorer, nil
 }
 
+// open makes a session of the model, which is loaded.
 func (t *teacher) open() error {
 	p := t.p
-	if err := t.load(layout.Layout{}); err != nil {
-		return err
-	}
-	if err := distill.CheckVocabulary(t.student.Tokenizer, t.model.Tokenizer); err != nil {
-		return fmt.Errorf("--teacher %s: %w", t.path, err)
-	}
 	if n := t.model.Config().Context; t.longest > n {
-		return fmt.Errorf("--teacher %s: a sample has %s, and the teacher was trained on %d; shorten the samples with --ctx %d", t.path, cli.Count(t.longest, "token"), n, n)
+		fits := n
+		if t.alignment != nil {
+			fits = p.Ctx * n / t.longest
+		}
+		return fmt.Errorf("--teacher %s: a sample has %s of the teacher, which was trained on %d; shorten the samples with --ctx %d", t.path, cli.Count(t.longest, "token"), n, fits)
 	}
 	l, err := t.devices.Lay(p.Log(), t.model, func(to *estimate.Memory) error {
 		return infer.AddEstimate(to, t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights()})
@@ -81,7 +83,7 @@ func (t *teacher) open() error {
 	if t.session, err = infer.NewSession(t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights(), Engine: t.engine}); err != nil {
 		return fmt.Errorf("--teacher: %w", err)
 	}
-	t.scorer, err = distill.NewScorer(t.session, distill.ScorerOptions{TopK: p.TopK, Temperature: p.Temperature, Vocab: t.student.Config().Vocab})
+	t.scorer, err = distill.NewScorer(t.session, t.scorerOptions())
 	if err != nil {
 		return fmt.Errorf("--teacher-top-k: %w", err)
 	}
@@ -98,7 +100,8 @@ func (t *teacher) closeModel() {
 	if t.model != nil {
 		t.model.Close()
 	}
-	t.session, t.engine, t.adapters, t.model, t.scorer = nil, nil, nil, nil, nil
+	t.own.Close()
+	t.session, t.engine, t.adapters, t.model, t.scorer, t.own = nil, nil, nil, nil, nil, nil
 }
 
 func (t *teacher) close() {

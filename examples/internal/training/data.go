@@ -147,7 +147,6 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 
 // hold takes the held-out data from a file, from a split of a folder, or from the training data.
 func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) {
-	valid := []string{f.ValidData}
 	switch {
 	case f.ValidData != "" && f.ValidSplit > 0:
 		return errors.New("--valid-data and --valid-split both choose the held-out data; leave one of them out")
@@ -162,12 +161,12 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 			return fmt.Errorf("--valid-split %v: %w", f.ValidSplit, err)
 		}
 		return nil
-	case f.ValidData == "":
-		if valid = f.validSplits(); len(valid) == 0 {
-			return nil
-		}
-		sets.ValidName = valid[0]
 	}
+	valid := f.validSources()
+	if len(valid) == 0 {
+		return nil
+	}
+	sets.ValidName = valid[0]
 	d, err := f.read(ctx, s, "--valid-data", valid)
 	if err != nil {
 		return err
@@ -201,10 +200,16 @@ func (f *DataFlags) validSplits() []string {
 	return splits.Valid
 }
 
-// hasValid reports whether there is held-out data.
-func (f *DataFlags) hasValid() bool {
-	return f.ValidData != "" || f.ValidSplit > 0 || len(f.validSplits()) > 0
+// validSources returns the sources of held-out data, unless it is a part of the training data.
+func (f *DataFlags) validSources() []string {
+	if f.ValidData != "" {
+		return []string{f.ValidData}
+	}
+	return f.validSplits()
 }
+
+// hasValid reports whether there is held-out data.
+func (f *DataFlags) hasValid() bool { return f.ValidSplit > 0 || len(f.validSources()) > 0 }
 
 // HeldOut reads the data that a run with this seed holds out and names it; it returns nil if the run holds none
 // out. The checkpoint of the run may be missing.
