@@ -38,7 +38,7 @@ func TestHundredSteps(t *testing.T) {
 	var steps int
 	trainer := func(m *model.Model, e *device.Engine) *train.Trainer {
 		o := trainOptions(e, train.CheckpointingOff)
-		o.Schedule.Steps = steps
+		o.Schedule.Steps, o.Accumulate = steps, 1 // TestSplitTrains accumulates
 		tr := need.Value(train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o))(t)
 		t.Cleanup(func() { tr.Close() })
 		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
