@@ -16,9 +16,15 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// BenchmarkMixedAdapters compares a step of eight sequences: with the session's adapter, with an adapter each in one pass,
-// and with an adapter each in a pass each.
+// BenchmarkMixedAdapters compares a step of eight sequences, by a token or a short prompt: with the session's adapter, with an
+// adapter each in one pass, with an adapter each in a pass each, and without adapters, also of one sequence.
 func BenchmarkMixedAdapters(b *testing.B) {
+	for _, tokens := range []int{1, 32} {
+		b.Run(strconv.Itoa(tokens), func(b *testing.B) { benchmarkMixed(b, make([]int32, tokens-1)) })
+	}
+}
+
+func benchmarkMixed(b *testing.B, before []int32) {
 	const count = 8
 	s := settings(b)
 	m := s.load(b, s.file(b, ggml.Q4_K))
@@ -39,12 +45,22 @@ func BenchmarkMixedAdapters(b *testing.B) {
 		}
 	}
 	sample := func(passes ...[]infer.StepInput) func() time.Duration {
+		for _, p := range passes {
+			for i := range p {
+				p[i].Before = before
+			}
+		}
 		return func() time.Duration {
 			began := s.now()
 			for _, p := range passes {
-				require.NoError(b, session.Step(context.Background(), p))
+				require.NoError(b, p[0].Sequence.Session().Step(context.Background(), p))
 			}
-			return s.now() - began
+			took := s.now() - began
+			for _, n := range slices.Concat(passes...) {
+				_, err := n.Sequence.Rewind(0)
+				require.NoError(b, err)
+			}
+			return took
 		}
 	}
 	var each [][]infer.StepInput
@@ -58,14 +74,7 @@ func BenchmarkMixedAdapters(b *testing.B) {
 	for i := range none {
 		none[i].Sequence = need.Value(plain.NewSequence())(b)
 	}
-	plainSample := func(p []infer.StepInput) func() time.Duration {
-		return func() time.Duration {
-			began := s.now()
-			require.NoError(b, plain.Step(context.Background(), p))
-			return s.now() - began
-		}
-	}
-	turns := testutil.InTurn(rounds, budget, sample(same), sample(mixed), sample(each...), plainSample(none), plainSample(none[:1]))
+	turns := testutil.InTurn(rounds, budget, sample(same), sample(mixed), sample(each...), sample(none), sample(none[:1]))
 	for i, name := range []string{"one-adapter-ms", "one-pass-ms", "pass-each-ms", "plain8-ms", "plain1-ms"} {
 		b.ReportMetric(slices.Min(turns[i]).Seconds()*1000, name)
 	}
