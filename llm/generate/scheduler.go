@@ -31,7 +31,7 @@ type SchedulerOptions struct {
 // A Scheduler computes the requests of any number of goroutines in one session (continuous batching). Texts that are
 // generated at the same time share a pass, which they enter and leave between any two tokens. Prompts are computed in
 // chunks between these passes, short ones several in a pass, so no text waits for another's long prompt: every other pass
-// begins with the shortest rest of a prompt, the others with the prompt that waits longest. Texts to embed or score are
+// begins with prompts that are shorter than the one that waits longest, the others with that one. Texts to embed or score are
 // computed in chunks too.
 //
 // As many texts as the session has sequences are computed at once. Further requests wait in the order of their arrival.
@@ -63,7 +63,7 @@ type Scheduler struct {
 
 	// Of the goroutine that computes.
 	prompts   []*text           // whose prompts are computed, in the order of their arrival
-	shortest  bool              // the last chunk began with the shortest rest of a prompt
+	shorter   bool              // the last chunk began with shorter prompts than the first
 	texts     []*text           // that are generated
 	encodings []*encoding       // the next one first
 	encoded   bool              // the last chunk was an encoding's

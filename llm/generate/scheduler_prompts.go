@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -52,20 +51,33 @@ func (s *Scheduler) failPrompt(t *text, err error) {
 	s.finish(t)
 }
 
+// order returns the prompts in the order of their arrival, which is usually the order of their slots too. Every other time,
+// prompts with a rest of less than half of the first one's come first.
+func (s *Scheduler) order() []*text {
+	if s.shorter = !s.shorter; !s.shorter || len(s.prompts) == 0 {
+		return s.prompts
+	}
+	var short, others []*text
+	for _, t := range s.prompts {
+		if 2*t.left() < s.prompts[0].left() {
+			short = append(short, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	return append(short, others...)
+}
+
 // choose returns the prompts of which a pass computes the next tokens, n in all with padding to the longest piece. A prompt that
 // begins as another of them does waits for its states.
 func (s *Scheduler) choose(n int) (chunk []*text) {
-	order := slices.Clone(s.prompts)
-	if s.shortest = !s.shortest; s.shortest {
-		slices.SortStableFunc(order, func(a, b *text) int { return cmp.Compare(a.left(), b.left()) })
-	}
 	longest := 0
-	for _, t := range order {
+	for _, t := range s.order() {
 		if slices.ContainsFunc(chunk, t.waitsFor) {
 			continue
 		}
 		if len(chunk) > 0 && (len(chunk)+1)*max(longest, t.left()) > n {
-			continue
+			break
 		}
 		if err := t.reuse(); err != nil {
 			s.failPrompt(t, err)
