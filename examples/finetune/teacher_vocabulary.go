@@ -53,12 +53,12 @@ func (t *teacher) measureAlignment(o *distill.Options, list []*data.Dataset) err
 	if err != nil {
 		return err
 	}
-	template := "reads the text of the model's template"
+	reads := "the text that the student reads"
 	if t.own != nil {
-		template = "reads conversations in its own template"
+		reads = "conversations in its own template"
 	}
-	fmt.Fprintf(t.p.Log(), "teacher: %s has another vocabulary, and %s: it scores %.1f %% of %d trained tokens, which match its own\n",
-		t.who(), template, 100*n.Share(), n.Trained)
+	fmt.Fprintf(t.p.Log(), "teacher: %s has another vocabulary, and reads %s: it scores %.1f %% of %d trained tokens, which match its own\n",
+		t.who(), reads, 100*n.Share(), n.Trained)
 	if n.Aligned == 0 {
 		return fmt.Errorf("--teacher %s: no trained token matches one of the teacher's vocabulary; take a teacher with the student's vocabulary", t.path)
 	}
