@@ -20,12 +20,12 @@ type Loss struct {
 	// Of returns the loss of a step as a function of the log-probabilities of its samples, which are given
 	// in this order: Σ weight · log p(target) of each, with the sample's own weights. The samples of a row
 	// follow each other, so a row of two samples keeps a pair together ([data.NewRows]); Origin says which
-	// records they are. It is called once per step, and must return the same for the same samples: each
-	// process of a group calls it with all samples of the step.
+	// records they are. It must return the same for the same samples: each process of a group calls it with
+	// all samples of the step, and with ByRow it is called again for each batch.
 	Of func(samples []data.Sample) lossgraph.SampleLoss
 	// ByRow says that the slopes of a row's samples depend on no log-probabilities of other rows, as in a mean over
 	// pairs, so that a step of several batches computes each once. The function that Of returns is then called after
-	// each batch, with 0 for what is not known yet.
+	// each batch, with 0 for the log-probabilities that are not known yet.
 	ByRow bool
 	// Rewards judges the samples of a step, and of held-out data, given as to Of; nil for losses without
 	// preferences. With it, evaluations measure this loss.
