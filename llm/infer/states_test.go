@@ -178,3 +178,27 @@ func TestRewindSnapshots(t *testing.T) {
 		})
 	}
 }
+
+// A rewound sequence, and one that shares another's beginning, take the adapters that the tokens of their own text activate.
+func TestRewindSwitch(t *testing.T) {
+	m := llmtest.ArchModel(t, "graniteswitch", ggml.F32)
+	tokens, others := []int32{0, 3, 9, 6, 11, 1, 12, 13, 6, 14}, []int32{10, 6, 20, 21}
+	fresh := func(tokens []int32) []float32 { return decode(t, newSequence(t, m, infer.SessionOptions{}), tokens...) }
+	s := newSession(t, m, infer.SessionOptions{Sequences: 2, Batch: 3})
+	q, second := addSequence(t, s), addSequence(t, s)
+	decode(t, q, tokens...)
+	for _, n := range []int{9, 6, 4, 2, 1} { // before and behind tokens that activate adapters
+		rewind(t, q, n)
+		want := append(tokens[:n:n], others...)
+		require.Less(t, refmath.NMSE(decode(t, q, others...), fresh(want)), 1e-9)
+
+		require.NoError(t, second.Close())
+		second = addSequence(t, s)
+		got, cached, err := second.Prefill(context.Background(), append(tokens[:n:n], others[1:]...))
+		require.NoError(t, err)
+		require.Equal(t, n, cached)
+		require.Less(t, refmath.NMSE(got, fresh(append(tokens[:n:n], others[1:]...))), 1e-9)
+		rewind(t, q, n)
+	}
+	require.Greater(t, refmath.NMSE(fresh([]int32{0, 3, 9}), fresh([]int32{0, 7, 9})), 1e-3, "token 3, which the model sees as 7, must activate an adapter")
+}
