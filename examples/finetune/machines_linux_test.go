@@ -48,10 +48,17 @@ func launchers(t *testing.T) map[string]string {
 
 // mpirun returns a launcher's command in a folder. It may start more processes than processors, and as root, as
 // in containers: Open MPI forbids both by default.
+//
+// Each has a folder of its own for temporary files: two launchers of Open MPI that make a common one at once may fail.
 func mpirun(launcher, folder string, args ...string) *exec.Cmd {
 	c := exec.Command(launcher, args...)
 	c.Dir = folder
-	c.Env = append(os.Environ(),
+	own, err := os.MkdirTemp(folder, "")
+	if err != nil {
+		c.Err = err
+		return c
+	}
+	c.Env = append(os.Environ(), "OMPI_MCA_orte_tmpdir_base="+own, "PRTE_MCA_prte_tmpdir_base="+own,
 		"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
 		"PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe", "PRTE_MCA_hwloc_default_binding_policy=none",
 		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1")
