@@ -136,9 +136,14 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 		}
 	}
 	longest := p.teacherContext(sets)
-	for _, t := range p.teachers {
+	for _, t := range p.teachers { // and so does one that does not go with the student
 		t.devices, t.student, t.longest = devices, student, longest
-		if err := t.teach(ctx, sets, list); err != nil {
+		if err := t.prepare(ctx, sets, list); err != nil {
+			return err
+		}
+	}
+	for _, t := range p.teachers {
+		if err := t.teach(ctx, list); err != nil {
 			return err
 		}
 	}
@@ -146,11 +151,8 @@ func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, stu
 }
 
 // teach computes the scores of the samples that the teacher has, or reads them.
-func (t *teacher) teach(ctx context.Context, sets *training.Sets, list []*data.Dataset) (err error) {
+func (t *teacher) teach(ctx context.Context, list []*data.Dataset) (err error) {
 	p := t.p
-	if err := t.compareVocabulary(ctx, sets); err != nil {
-		return err
-	}
 	if p.OnPolicy > 0 {
 		if err := t.open(); err != nil {
 			return err
@@ -162,19 +164,12 @@ func (t *teacher) teach(ctx context.Context, sets *training.Sets, list []*data.D
 		fmt.Fprintf(p.Log(), "teacher: %s; it scores the answers of the model\n", t.who())
 		return nil
 	}
-	line := progress.Later{W: p.Log(), Options: progress.Options{Unit: "tok"}}
-	o := distill.Options{
-		Folder: p.CacheDir, Key: t.sum + t.own.Key(), Names: p.teachers.namesOf(t), ScorerOptions: t.scorerOptions(),
-		Warn: func(message string) { fmt.Fprintln(p.Log(), message) },
-		Progress: func(done, total int) {
-			if line.Done == 0 {
-				line.Done = int64(done) // most of it is of an earlier run
-			}
-			line.Update(int64(done), int64(total), "teacher")
-		},
-	}
-	if err := t.measureAlignment(&o, list); err != nil {
-		return err
+	line, o := progress.Later{W: p.Log(), Options: progress.Options{Unit: "tok"}}, t.scoresOptions()
+	o.Progress = func(done, total int) {
+		if line.Done == 0 {
+			line.Done = int64(done) // most of it is of an earlier run
+		}
+		line.Update(int64(done), int64(total), "teacher")
 	}
 	t.scores, err = distill.Open(ctx, t.asked, o, list...)
 	if err = errors.Join(err, line.Close()); err != nil {
@@ -182,6 +177,14 @@ func (t *teacher) teach(ctx context.Context, sets *training.Sets, list []*data.D
 	}
 	fmt.Fprintf(p.Log(), "teacher: %s; scores of %s, %s\n", t.who(), cli.Count(t.scores.Len(), "sample"), origin(t.scores))
 	return nil
+}
+
+// scoresOptions are the settings of the file of scores.
+func (t *teacher) scoresOptions() distill.Options {
+	return distill.Options{
+		Folder: t.p.CacheDir, Key: t.sum + t.own.Key(), Names: t.p.teachers.namesOf(t), ScorerOptions: t.scorerOptions(),
+		Warn: func(message string) { fmt.Fprintln(t.p.Log(), message) },
+	}
 }
 
 // origin says how many scores the cache had.

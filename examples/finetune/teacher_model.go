@@ -44,7 +44,7 @@ func (t *teacher) load(l layout.Layout) (err error) {
 	return err
 }
 
-// asked returns the scorer, and opens the session first if needed.
+// asked returns the scorer, and opens it first if needed.
 func (t *teacher) asked() (*distill.Scorer, error) {
 	if t.scorer == nil {
 		if err := t.open(); err != nil {
@@ -54,15 +54,11 @@ func (t *teacher) asked() (*distill.Scorer, error) {
 	return t.scorer, nil
 }
 
-// open makes a session of the model, which is loaded.
+// open loads the model and makes a session of it.
 func (t *teacher) open() error {
 	p := t.p
-	if n := t.model.Config().Context; t.longest > n {
-		fits := n
-		if t.alignment != nil {
-			fits = p.Ctx * n / t.longest
-		}
-		return fmt.Errorf("--teacher %s: a sample has %s of the teacher, which was trained on %d; shorten the samples with --ctx %d", t.path, cli.Count(t.longest, "token"), n, fits)
+	if err := t.load(layout.Layout{}); err != nil {
+		return err
 	}
 	l, err := t.devices.Lay(p.Log(), t.model, func(to *estimate.Memory) error {
 		return infer.AddEstimate(to, t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights()})
@@ -71,8 +67,7 @@ func (t *teacher) open() error {
 		return fmt.Errorf("--teacher: %w", err)
 	}
 	if !l.IsCPU() {
-		t.adapters.Close()
-		t.model.Close()
+		t.unload()
 		if err := t.load(l); err != nil {
 			return err
 		}
@@ -96,12 +91,18 @@ func (t *teacher) closeModel() {
 	if t.engine != nil {
 		t.engine.Close()
 	}
+	t.unload()
+	t.own.Close()
+	t.session, t.engine, t.scorer, t.own = nil, nil, nil, nil
+}
+
+// unload closes the files of the model.
+func (t *teacher) unload() {
 	t.adapters.Close()
 	if t.model != nil {
 		t.model.Close()
 	}
-	t.own.Close()
-	t.session, t.engine, t.adapters, t.model, t.scorer, t.own = nil, nil, nil, nil, nil, nil
+	t.adapters, t.model = nil, nil
 }
 
 func (t *teacher) close() {

@@ -4,17 +4,43 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// compareVocabulary opens the teacher's file, and aligns its vocabulary with the student's if it is another one.
-func (t *teacher) compareVocabulary(ctx context.Context, sets *training.Sets) error {
+// prepare reports what makes the teacher useless for the student or for the samples. It is closed again.
+func (t *teacher) prepare(ctx context.Context, sets *training.Sets, list []*data.Dataset) error {
+	defer t.unload()
 	if err := t.load(layout.Layout{}); err != nil {
 		return err
 	}
+	if err := t.compareVocabulary(ctx, sets); err != nil {
+		return err
+	}
+	if err := t.measureAlignment(list); err != nil {
+		return err
+	}
+	return t.checkLength()
+}
+
+// checkLength reports samples that are too long for the teacher.
+func (t *teacher) checkLength() error {
+	n := t.model.Config().Context
+	if t.longest <= n {
+		return nil
+	}
+	fits := n
+	if t.alignment != nil {
+		fits = t.p.Ctx * n / t.longest
+	}
+	return fmt.Errorf("--teacher %s: a sample has %s of the teacher, which was trained on %d; shorten the samples with --ctx %d", t.path, cli.Count(t.longest, "token"), n, fits)
+}
+
+// compareVocabulary aligns the teacher's vocabulary with the student's if it is another one.
+func (t *teacher) compareVocabulary(ctx context.Context, sets *training.Sets) error {
 	differs := distill.CheckVocabulary(t.student.Tokenizer, t.model.Tokenizer)
 	switch {
 	case differs == nil:
@@ -45,10 +71,11 @@ func (t *teacher) scorerOptions() distill.ScorerOptions {
 }
 
 // measureAlignment says how much of the samples the teacher's vocabulary has, and sets the length of its session.
-func (t *teacher) measureAlignment(o *distill.Options, list []*data.Dataset) error {
+func (t *teacher) measureAlignment(list []*data.Dataset) error {
 	if t.alignment == nil {
 		return nil
 	}
+	o := t.scoresOptions()
 	n, err := o.Measure(list...)
 	if err != nil {
 		return err
