@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"maps"
 	"math"
@@ -14,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,8 +55,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	// Most parallel tests wait, for processes that are lost.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
 	clitest.Main(m, map[string]func(){"finetune": func() {
 		testhook.SaveWaits = []time.Duration{time.Millisecond, time.Millisecond}
 		testhook.RPCStall, _ = time.ParseDuration(os.Getenv(stallEnv))
