@@ -88,7 +88,7 @@ func testArchitecture(t *testing.T, file string, variants []*cpuVariant) {
 	for way, got := range ways(t, m, tokens, nil) {
 		n := nmse(got, want)
 		t.Logf("F32 %s: NMSE %.2g", way, n)
-		require.LessOrEqual(t, n, bound, "F32 %s", way)
+		requireEqualToStock(t, "F32 "+way, n, func(v *cpuVariant) float64 { return nmse(v.logits(t, file, tokens), want) }, file)
 	}
 	if m.Config().Window > 0 && m.Config().Window < 200 {
 		beyondWindows(t, m, file)
@@ -145,9 +145,10 @@ func beyondWindows(t *testing.T, m *model.Model, path string) {
 		require.NoError(t, err)
 		rows = append(rows, logits)
 	}
-	n := nmse(rows, stockLogits(t, path, tokens))
+	want := stockLogits(t, path, tokens)
+	n := nmse(rows, want)
 	t.Logf("beyond windows: NMSE %.2g", n)
-	require.LessOrEqual(t, n, bound)
+	requireEqualToStock(t, "beyond windows", n, func(v *cpuVariant) float64 { return nmse(v.logits(t, path, tokens), want) }, path)
 }
 
 // fewKeys are numbers of keys that indexers choose of 96, or of the compressed keys or blocks of as many tokens; nil without

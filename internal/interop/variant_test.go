@@ -35,6 +35,19 @@ func otherVariants(t *testing.T, modelPath string, tokens []int32) (list []*cpuV
 	return list
 }
 
+// requireEqualToStock holds the NMSE of F32 logits to the bound, or to the distance of stock's plugins from each other:
+// they too may read another entry of GELU's table.
+func requireEqualToStock(t *testing.T, way string, n float64, distance func(v *cpuVariant) float64, modelPath string) {
+	t.Helper()
+	most := bound
+	if n > bound {
+		for _, v := range otherVariants(t, modelPath, []int32{1}) {
+			most = max(most, variantFactor*distance(v))
+		}
+	}
+	require.LessOrEqual(t, n, most, way)
+}
+
 // newVariant creates a folder with the loader and a single plugin beside it, as scripts/llamacpp does with all;
 // nil if stock has no such plugin.
 func newVariant(t *testing.T, name string) *cpuVariant {

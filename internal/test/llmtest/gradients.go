@@ -102,14 +102,17 @@ func RequireSlopes(t testing.TB, loss *oracle.Program, b lossgraph.Batch, grads 
 		directions = append(directions, [2][]float64{loss.Leaf(x), direction})
 	}
 	const h = 1e-6
-	exact := func(directions ...[2][]float64) float64 { // Richardson: cancels the h² error
+	exact := func(h float64, directions ...[2][]float64) float64 { // Richardson: cancels the h² error
 		return (4*slope(loss, b, h, directions...) - slope(loss, b, 2*h, directions...)) / 3
 	}
-	if math.Abs(slope(loss, b, h, directions...)-all.slope) <= all.bound || math.Abs(exact(directions...)-all.slope) <= all.bound {
+	if math.Abs(slope(loss, b, h, directions...)-all.slope) <= all.bound || math.Abs(exact(h, directions...)-all.slope) <= all.bound {
 		return
 	}
 	for x, a := range tensors {
-		require.InDelta(t, exact([2][]float64{a.leaf, a.direction}), a.slope, a.bound, x.Name())
+		along := [2][]float64{a.leaf, a.direction}
+		if math.Abs(exact(h, along)-a.slope) > a.bound { // the step may cross a kink of ReLU; a fiftieth of it hardly does
+			require.InDelta(t, exact(h/50, along), a.slope, a.bound, x.Name())
+		}
 	}
 }
 
