@@ -3,12 +3,9 @@
 package interop
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,16 +46,16 @@ var rules = []rule{
 	{"short answers", func(a answer) bool { return a.Finish == "stop" && len(strings.Fields(a.Content)) <= 24 }},
 }
 
-const answerTokens = 48
-
 // A real model that keeps a rule in about half of its answers keeps it in at least 95 % of held-out prompts, in chat and in
 // stock llama.cpp, after docs/recipes/rule.yaml with pairs of its own answers.
 func TestInteropRealRule(t *testing.T) {
-	p := ruleProgram{path: filepath.Join(t.TempDir(), "finetune"), model: realModel(t)}
-	need.Output(t, exec.Command("go", "build", "-buildvcs=false", "-o", p.path, "../../examples/finetune"))
+	p := newRealProgram(t)
 	list := strings.Split(strings.ReplaceAll(subjects, "\n", " "), ", ")
+	for i, subject := range list {
+		list[i] = fmt.Sprintf("Write one short sentence about %s.", subject)
+	}
 	trained, heldOut := list[:trainedSubjects], list[trainedSubjects:]
-	var own [3][]answer // to each subject
+	var own [3][]answer // to each question
 	for seed := range own {
 		own[seed] = p.answers(t, trained, "--model", p.model, "--temp", "1", "--seed", fmt.Sprint(seed+1))
 	}
@@ -68,8 +65,8 @@ func TestInteropRealRule(t *testing.T) {
 	}
 }
 
-// teaches trains a rule. own has the model's answers about the trained subjects, base those about the held-out ones.
-func (p *ruleProgram) teaches(t *testing.T, r rule, trained []string, own [3][]answer, heldOut []string, base []answer) {
+// teaches trains a rule. own has the model's answers to the trained questions, base its answers to the held-out ones.
+func (p *realProgram) teaches(t *testing.T, r rule, trained []string, own [3][]answer, heldOut []string, base []answer) {
 	pairs, n := r.pairs(t, trained, own)
 	recipe := need.Value(filepath.Abs("../../docs/recipes/rule.yaml"))(t)
 	adapted := filepath.Join(t.TempDir(), "run")
@@ -96,8 +93,8 @@ func (p *ruleProgram) teaches(t *testing.T, r rule, trained []string, own [3][]a
 	}
 	server := startServer(t, p.model, "--lora", adapter, "-c", "256")
 	var answers []answer
-	for _, subject := range heldOut {
-		answers = append(answers, server.answer(t, subject))
+	for _, question := range heldOut {
+		answers = append(answers, server.answer(t, question))
 	}
 	theirs := r.share(answers)
 	t.Logf("the rule is kept in %.1f %% of %d held-out prompts, in stock %.1f %%, without the adapter %.1f %%", 100*after, len(heldOut), 100*theirs, 100*before)
@@ -105,12 +102,6 @@ func (p *ruleProgram) teaches(t *testing.T, r rule, trained []string, own [3][]a
 	require.GreaterOrEqual(t, after, 0.95)
 	require.GreaterOrEqual(t, theirs, 0.95)
 	require.Less(t, loss[true], 1.1*loss[false], "the chosen answers stay likely")
-}
-
-// An answer is a line of `finetune chat --json`.
-type answer struct {
-	Content string
-	Finish  string `json:"finish_reason"` // stop or length
 }
 
 // share returns the share of answers that keep the rule.
@@ -123,59 +114,12 @@ func (r rule) share(list []answer) (share float64) {
 	return share
 }
 
-func request(subject string) any {
-	return []arguments{{"role": "user", "content": fmt.Sprintf("Write one short sentence about %s.", subject)}}
-}
-
-func (s *stockServer) answer(t *testing.T, subject string) answer {
-	var reply struct {
-		Choices []struct {
-			Message answer
-			Finish  string `json:"finish_reason"`
-		}
-	}
-	require.True(t, s.post(t, "/v1/chat/completions", arguments{"messages": request(subject), "temperature": 0, "max_tokens": answerTokens}, &reply))
-	require.Len(t, reply.Choices, 1)
-	return answer{reply.Choices[0].Message.Content, reply.Choices[0].Finish}
-}
-
-// A ruleProgram is the program finetune, with the model.
-type ruleProgram struct{ path, model string }
-
-// run returns what the program writes to stdout.
-func (p *ruleProgram) run(t *testing.T, in []byte, args ...string) string {
-	t.Helper()
-	c := exec.Command(p.path, args...)
-	var messages bytes.Buffer
-	c.Stdin, c.Stderr = bytes.NewReader(in), &messages
-	out, err := c.Output()
-	require.NoError(t, err, "%s\n%s", out, &messages)
-	return string(out)
-}
-
-// answers chats about subjects.
-func (p *ruleProgram) answers(t *testing.T, subjects []string, args ...string) (list []answer) {
-	t.Helper()
-	var in bytes.Buffer
-	for _, subject := range subjects {
-		require.NoError(t, json.NewEncoder(&in).Encode(arguments{"messages": request(subject)}))
-	}
-	out := p.run(t, in.Bytes(), append([]string{"chat", "--json", "--n-predict", fmt.Sprint(answerTokens)}, args...)...)
-	for lines := bufio.NewScanner(strings.NewReader(out)); lines.Scan(); {
-		var a answer
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &a))
-		list = append(list, a)
-	}
-	require.Len(t, list, len(subjects))
-	return list
-}
-
-// pairs writes a file of pairs of the model's own answers to each subject, and returns their number.
-func (r rule) pairs(t *testing.T, subjects []string, own [3][]answer) (path string, n int) {
+// pairs writes a file of pairs of the model's own answers to each question, and returns their number.
+func (r rule) pairs(t *testing.T, questions []string, own [3][]answer) (path string, n int) {
 	path = filepath.Join(t.TempDir(), "pairs.jsonl")
 	file := need.Value(os.Create(path))(t)
 	defer file.Close()
-	for i, subject := range subjects {
+	for i, question := range questions {
 		var ended []answer
 		for _, list := range own {
 			if list[i].Finish == "stop" {
@@ -189,7 +133,7 @@ func (r rule) pairs(t *testing.T, subjects []string, own [3][]answer) (path stri
 		}
 		n++
 		require.NoError(t, json.NewEncoder(file).Encode(arguments{
-			"prompt": request(subject), "chosen": assistant(ended[good]), "rejected": assistant(ended[bad]),
+			"prompt": request(question), "chosen": assistant(ended[good]), "rejected": assistant(ended[bad]),
 		}))
 	}
 	return path, n
