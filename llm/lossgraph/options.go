@@ -114,7 +114,7 @@ func (o Options) check(m *model.Model) error {
 		}
 	}
 	if o.Slopes != nil && (o.Grads == nil || o.Teacher != nil || TrainsHead(m, o.Adapters, o.Grads)) {
-		return errors.New("Slopes need a backward pass, no teacher, and a head that is not trained; compute the log-probabilities first, and then the batch of WithSlopes")
+		return errors.New("the option Slopes needs a backward pass, no teacher, and a head that is not trained; compute the log-probabilities first, and then the batch of WithSlopes")
 	}
 	for _, i := range o.Layers {
 		if n := m.Config().Layers; i < 0 || i >= n {

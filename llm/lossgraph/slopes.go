@@ -44,7 +44,7 @@ func (b Batch) putFactors(factors, losses []float32, slopes func(logProbs []floa
 	}
 	of, err := slopes(logProbs)
 	if err == nil && len(of) != len(logProbs) {
-		err = fmt.Errorf("Slopes returned %d slopes for the %d samples of the batch", len(of), len(logProbs))
+		err = fmt.Errorf("the function Slopes returned %d slopes for the %d samples of the batch", len(of), len(logProbs))
 	}
 	if err != nil {
 		return err

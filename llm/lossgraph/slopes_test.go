@@ -87,7 +87,7 @@ func TestSlopesErrors(t *testing.T) {
 		require.True(t, math.IsNaN(float64(x)))
 	}
 
-	const refusal = "Slopes need a backward pass, no teacher, and a head that is not trained; compute the log-probabilities first, and then the batch of WithSlopes"
+	const refusal = "the option Slopes needs a backward pass, no teacher, and a head that is not trained; compute the log-probabilities first, and then the batch of WithSlopes"
 	tied := llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32)
 	s := llmtest.NewLoRASetup(t, m, 2, 1)
 	for name, k := range map[string]struct {
