@@ -57,8 +57,10 @@ func (t *teacher) compareVocabulary(ctx context.Context, sets *training.Sets) er
 	if !sets.IsChat || t.model.Tokenizer.ChatTemplate() == "" {
 		return nil
 	}
-	t.own, err = t.p.Counterparts(ctx, source(t.model), sets)
-	return err
+	if t.own, err = t.p.Counterparts(ctx, source(t.model), sets); err != nil {
+		return fmt.Errorf("--teacher %s: %w", t.path, err)
+	}
+	return nil
 }
 
 // scorerOptions are the settings of the teacher's scores.

@@ -2,6 +2,8 @@ package training
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml/llm/data"
 )
@@ -21,6 +23,11 @@ type counterpart struct {
 
 // Counterparts reads the data of the sets again for another model.
 func (f *DataFlags) Counterparts(ctx context.Context, s Source, sets *Sets) (c *Counterparts, err error) {
+	for _, source := range slices.Concat(f.TrainData, f.validSources()) {
+		if data.IsPipe(source) {
+			return nil, fmt.Errorf("it has another vocabulary and reads the records a second time, and the pipe %q can be read once; give a file", source)
+		}
+	}
 	other := *f
 	other.Ctx, other.ChatTemplate, other.Template, other.TooLong, other.quiet = s.Context, "", "", string(data.CutLong), true
 	c = &Counterparts{of: map[[16]byte]counterpart{}}
@@ -52,13 +59,18 @@ func (f *DataFlags) Counterparts(ctx context.Context, s Source, sets *Sets) (c *
 	return c, c.add(sets.Valid, theirs)
 }
 
-// add finds the counterparts of a data set's samples in another, of the same records.
+// add finds the counterparts of a data set's samples in another, of the same records. Records that share a line, as in a JSON
+// list, cannot be told apart and have none.
 func (c *Counterparts) add(d, theirs *data.Dataset) error {
+	const none = -1
 	rows := map[data.Origin]int{}
 	for i := range theirs.Len() {
 		row, err := theirs.Row(i)
 		if err != nil {
 			return err
+		}
+		if _, shared := rows[row[0].Origin]; shared {
+			i = none
 		}
 		rows[row[0].Origin] = i
 	}
@@ -68,7 +80,7 @@ func (c *Counterparts) add(d, theirs *data.Dataset) error {
 			return err
 		}
 		for _, x := range row {
-			if at, has := rows[x.Origin]; has {
+			if at, has := rows[x.Origin]; has && at != none {
 				c.of[x.Hash()] = counterpart{theirs, at}
 			}
 		}
