@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// prefill computes a chunk of the prompts in one pass, and draws the first tokens after those that are complete.
+// prefill computes chunks of prompts in one pass, and draws the first tokens after those that are complete.
 func (s *Scheduler) prefill() {
 	s.prompts = slices.DeleteFunc(s.prompts, func(t *text) bool {
 		if err := context.Cause(t.ctx); err != nil {
@@ -16,20 +16,20 @@ func (s *Scheduler) prefill() {
 		}
 		return t.g.ended
 	})
-	chunk := s.choose(s.chunkSize(len(s.prompts)))
-	if len(chunk) == 0 {
+	chosen := s.choose(s.chunkSize(len(s.prompts)))
+	if len(chosen) == 0 {
 		return
 	}
-	ctx, next := s.ctx, make([]infer.StepInput, len(chunk))
-	if len(chunk) == 1 {
-		ctx = chunk[0].ctx
+	ctx, next := s.ctx, make([]infer.StepInput, len(chosen))
+	if len(chosen) == 1 {
+		ctx = chosen[0].ctx
 	}
-	for i, t := range chunk {
+	for i, t := range chosen {
 		next[i] = t.input()
 	}
 	err := s.session.Step(ctx, next)
 	var complete []*generation
-	for _, t := range chunk {
+	for _, t := range chosen {
 		switch {
 		case err != nil:
 			s.failPrompt(t, err)
@@ -68,23 +68,23 @@ func (s *Scheduler) order() []*text {
 	return append(short, others...)
 }
 
-// choose returns the prompts of which a pass computes the next tokens, n in all with padding to the longest piece. A prompt that
+// choose returns the prompts of which a pass computes the next tokens, n in all with padding to the longest chunk. A prompt that
 // begins as another of them does waits for its states.
-func (s *Scheduler) choose(n int) (chunk []*text) {
+func (s *Scheduler) choose(n int) (chosen []*text) {
 	longest := 0
 	for _, t := range s.order() {
-		if slices.ContainsFunc(chunk, t.waitsFor) {
+		if slices.ContainsFunc(chosen, t.waitsFor) {
 			continue
 		}
-		if len(chunk) > 0 && (len(chunk)+1)*max(longest, t.left()) > n {
+		if len(chosen) > 0 && (len(chosen)+1)*max(longest, t.left()) > n {
 			break
 		}
 		if err := t.reuse(); err != nil {
 			s.failPrompt(t, err)
 			continue
 		}
-		t.piece = min(t.left(), n)
-		chunk, longest = append(chunk, t), max(longest, t.piece)
+		t.chunk = min(t.left(), n)
+		chosen, longest = append(chosen, t), max(longest, t.chunk)
 	}
-	return chunk
+	return chosen
 }

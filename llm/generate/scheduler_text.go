@@ -21,7 +21,7 @@ type text struct {
 	adapters *infer.Adapters
 	sequence *infer.Sequence
 	cached   int // tokens of the prompt that the session had
-	piece    int // tokens of the prompt that the next pass computes
+	chunk    int // tokens of the prompt that the next pass computes
 	began    time.Time
 	logits   []float32
 	fits     bool // a text that fills the context is no error
@@ -210,22 +210,22 @@ func (t *text) reuse() error {
 // left returns the number of tokens of the prompt that are not computed.
 func (t *text) left() int { return len(t.tokens) - t.sequence.Len() }
 
-// waitsFor reports whether the next piece of another prompt has at least half of this one's rest, which can then be reused.
+// waitsFor reports whether the next chunk of another prompt has at least half of this one's rest, which can then be reused.
 func (t *text) waitsFor(other *text) bool {
 	if t.adapters != other.adapters {
 		return false
 	}
-	same, end := 0, min(len(t.tokens), other.sequence.Len()+other.piece)
+	same, end := 0, min(len(t.tokens), other.sequence.Len()+other.chunk)
 	for same < end && t.tokens[same] == other.tokens[same] {
 		same++
 	}
 	return 2*(same-t.sequence.Len()) >= t.left()
 }
 
-// input is the next piece of the prompt.
+// input is the next chunk of the prompt.
 func (t *text) input() infer.StepInput {
 	at := t.sequence.Len()
-	end := at + t.piece
+	end := at + t.chunk
 	return infer.StepInput{Sequence: t.sequence, Before: t.tokens[at : end-1], Token: t.tokens[end-1], Logits: t.logits}
 }
 

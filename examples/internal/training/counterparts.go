@@ -31,13 +31,13 @@ func (f *DataFlags) Counterparts(ctx context.Context, s Source, sets *Sets) (c *
 	other := *f
 	other.Ctx, other.ChatTemplate, other.Template, other.TooLong, other.quiet = s.Context, "", "", string(data.CutLong), true
 	c = &Counterparts{of: map[[16]byte]counterpart{}}
-	read := func(flag string, sources []string) (*data.Dataset, error) {
+	read := func(flag string, sources []string) (map[data.Origin]counterpart, error) {
 		d, err := other.read(ctx, s, flag, sources)
 		if err != nil {
 			return nil, err
 		}
 		c.loaded, c.key = append(c.loaded, d), c.key+" "+d.Data.Fingerprint()
-		return d.Data, nil
+		return byOrigin(d.Data)
 	}
 	defer func() {
 		if err != nil {
@@ -51,37 +51,42 @@ func (f *DataFlags) Counterparts(ctx context.Context, s Source, sets *Sets) (c *
 	if err := c.add(sets.Train, theirs); err != nil || sets.Valid == nil {
 		return c, err
 	}
-	if valid := f.validSources(); f.ValidSplit == 0 {
-		if theirs, err = read("--valid-data", valid); err != nil {
+	if f.ValidSplit == 0 {
+		if theirs, err = read("--valid-data", f.validSources()); err != nil {
 			return c, err
 		}
 	}
 	return c, c.add(sets.Valid, theirs)
 }
 
-// add finds the counterparts of a data set's samples in another, of the same records. Records that share a line, as in a JSON
-// list, cannot be told apart and have none.
-func (c *Counterparts) add(d, theirs *data.Dataset) error {
-	const none = -1
-	rows := map[data.Origin]int{}
-	for i := range theirs.Len() {
-		row, err := theirs.Row(i)
+// byOrigin returns the places of a data set's samples by their records. Records that share a line, as in a JSON list, cannot be
+// told apart: their place has no data set.
+func byOrigin(d *data.Dataset) (map[data.Origin]counterpart, error) {
+	places := map[data.Origin]counterpart{}
+	for i := range d.Len() {
+		row, err := d.Row(i)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if _, shared := rows[row[0].Origin]; shared {
-			i = none
+		at := counterpart{d, i}
+		if _, shared := places[row[0].Origin]; shared {
+			at.of = nil
 		}
-		rows[row[0].Origin] = i
+		places[row[0].Origin] = at
 	}
+	return places, nil
+}
+
+// add finds the counterparts of a data set's samples.
+func (c *Counterparts) add(d *data.Dataset, theirs map[data.Origin]counterpart) error {
 	for i := range d.Len() {
 		row, err := d.Row(i)
 		if err != nil {
 			return err
 		}
 		for _, x := range row {
-			if at, has := rows[x.Origin]; has && at != none {
-				c.of[x.Hash()] = counterpart{theirs, at}
+			if at := theirs[x.Origin]; at.of != nil {
+				c.of[x.Hash()] = at
 			}
 		}
 	}
