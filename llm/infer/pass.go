@@ -93,7 +93,8 @@ func (s *Session) fill(next []StepInput, order []int, r passRange) {
 	}
 }
 
-// cutPadding cuts the padding of a pass from the states of its slots.
+// cutPadding cuts the padding of a pass from the states of its slots. A cache keeps a pass more than its window, so all that
+// came before the padding is still there.
 func (s *Session) cutPadding(next []StepInput, order []int, r passRange) error {
 	if !s.d.pads {
 		return nil
