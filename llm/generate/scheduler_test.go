@@ -143,51 +143,46 @@ func TestSchedulerChats(t *testing.T) {
 	all.Wait()
 }
 
-// Texts that are generated get tokens while a long prompt is computed, a chunk of it between any two.
-func TestSchedulerComputesPromptsInChunks(t *testing.T) {
-	m := randomModel(t, 256)
-	s := newScheduler(t, m, infer.SessionOptions{Sequences: 2, Context: 256}, generate.SchedulerOptions{Chunk: 4})
-	request := func(prompt string, limit int) generate.Request {
-		return generate.Request{Prompt: prompt, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: &limit, IgnoreEOG: true}}
-	}
-	next, stop := first(s.Stream(context.Background(), request("a", 240)))
-	defer stop()
+// endless begins a text that is generated until the test ends, and waits for its first token.
+func endless(t *testing.T, s *generate.Scheduler) {
+	t.Helper()
+	next, stop := first(s.Stream(context.Background(), generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{}), Options: generate.Options{IgnoreEOG: true}}))
+	t.Cleanup(stop)
 	_, err, _ := next()
 	require.NoError(t, err)
+}
+
+// Texts that are generated get tokens while a long prompt is computed, a chunk of it between any two.
+func TestSchedulerComputesPromptsInChunks(t *testing.T) {
+	m := randomModel(t, 1<<17)
+	s := newScheduler(t, m, infer.SessionOptions{Sequences: 2, Context: 1 << 17}, generate.SchedulerOptions{Chunk: 4})
+	endless(t, s)
 	before := s.Load().Passes
-	tokens, stats := s.Stream(context.Background(), request(strings.Repeat("long ", 30), 1))
-	_, err = collect(tokens)
+	tokens, stats := s.Stream(context.Background(), generate.Request{Prompt: strings.Repeat("long ", 30), Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(1), IgnoreEOG: true}})
+	_, err := collect(tokens)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, s.Load().Passes-before, (stats.Prompt-1)/4, "a token of the other text between any two chunks")
 }
 
 // A short prompt does not wait for long ones that came before.
 func TestSchedulerComputesShortPromptsBesideLongOnes(t *testing.T) {
-	m := randomModel(t, 256)
-	s := newScheduler(t, m, infer.SessionOptions{Sequences: 4, Context: 256}, generate.SchedulerOptions{Chunk: 2})
-	begin := func(prompt string, limit int) (next func() (generate.Token, error, bool), stop func()) {
-		return first(s.Stream(context.Background(), generate.Request{Prompt: prompt, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: &limit, IgnoreEOG: true}}))
+	m := randomModel(t, 1<<17)
+	s := newScheduler(t, m, infer.SessionOptions{Sequences: 4, Context: 1 << 17}, generate.SchedulerOptions{Chunk: 2})
+	ctx, cancel := context.WithCancel(context.Background())
+	begin := func(prompt string) error {
+		tokens, _ := s.Stream(ctx, generate.Request{Prompt: prompt, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(1), IgnoreEOG: true}})
+		_, err := collect(tokens)
+		return err
 	}
-	next, stop := begin("a", 240)
-	defer stop()
-	_, err, _ := next()
-	require.NoError(t, err)
+	endless(t, s)
 	var all testutil.Goroutines
 	for _, start := range []string{"x", "y"} {
-		all.Go(func() {
-			next, stop := begin(start+strings.Repeat("long ", 40), 1)
-			defer stop()
-			_, err, _ := next()
-			assert.NoError(t, err)
-		})
+		all.Go(func() { assert.ErrorIs(t, begin(start+strings.Repeat("long ", 10000)), context.Canceled) })
 	}
-	require.Eventually(t, func() bool { return s.Load().Running == 3 }, time.Minute, time.Microsecond)
-	before := s.Load()
-	short, stopShort := begin("b", 1)
-	defer stopShort()
-	_, err, _ = short()
-	require.NoError(t, err)
-	require.Less(t, s.Load().Passes-before.Passes, 20, "the long prompts take 100 passes")
+	require.Eventually(t, func() bool { return s.Load().Running == 3 }, time.Minute, time.Millisecond)
+	require.NoError(t, begin("b"))
+	require.Equal(t, 1, s.Load().Requests, "the long prompts take 25,000 passes")
+	cancel()
 	all.Wait()
 }
 
@@ -262,18 +257,15 @@ func TestSchedulerEmbeds(t *testing.T) {
 // A long text to embed is computed in chunks: another text gets a token between any two. With adapters it equals the same
 // text in a session.
 func TestSchedulerEmbedsInChunks(t *testing.T) {
-	m := randomModel(t, 256)
+	m := randomModel(t, 1<<17)
 	adapters := llmtest.NewLoRASetup(t, m, 3, 0.75).Adapters
 	long := []string{strings.Repeat("long ", 30)}
 	want, err := generate.Embed(context.Background(), m, newSession(t, m, 1), long, infer.EmbedOptions{})
 	require.NoError(t, err)
-	s := newScheduler(t, m, infer.SessionOptions{Sequences: 2, Context: 256}, generate.SchedulerOptions{Chunk: 4})
+	s := newScheduler(t, m, infer.SessionOptions{Sequences: 2, Context: 1 << 17}, generate.SchedulerOptions{Chunk: 4})
 	prepared, err := s.NewAdapters(context.Background(), adapters)
 	require.NoError(t, err)
-	next, stop := first(s.Stream(context.Background(), generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(240), IgnoreEOG: true}}))
-	defer stop()
-	_, err, _ = next()
-	require.NoError(t, err)
+	endless(t, s)
 	before := s.Load().Passes
 	got, err := s.Embed(context.Background(), long, infer.EmbedOptions{})
 	require.NoError(t, err)
