@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -134,7 +135,7 @@ func (p *trainCommand) teacherMemory(devices *placement.Choice, l layout.Layout,
 func (t *teacher) memory(devices *placement.Choice, longest int) (on layout.Layout, sizes layout.Sizes, err error) {
 	of := &teacher{p: t.p, path: t.path, lora: t.lora}
 	defer of.close()
-	if err := of.load(layout.Layout{}); err != nil {
+	if err := of.load(model.LoadOptions{}); err != nil {
 		return on, nil, err
 	}
 	add := func(to *estimate.Memory) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
-	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -36,8 +35,8 @@ type teacher struct {
 }
 
 // load loads the model with its adapters.
-func (t *teacher) load(l layout.Layout) (err error) {
-	if t.model, err = model.Load(t.path, model.LoadOptions{Layout: l}); err != nil {
+func (t *teacher) load(o model.LoadOptions) (err error) {
+	if t.model, err = model.Load(t.path, o); err != nil {
 		return cli.ModelError("--teacher", t.path, err)
 	}
 	t.adapters, err = adapters.Open(t.lora, t.model)
@@ -57,7 +56,8 @@ func (t *teacher) asked() (*distill.Scorer, error) {
 // open loads the model and makes a session of it.
 func (t *teacher) open() error {
 	p := t.p
-	if err := t.load(layout.Layout{}); err != nil {
+	o := model.LoadOptions{Repack: !p.NoRepack && t.devices.IsCPU()}
+	if err := t.load(o); err != nil {
 		return err
 	}
 	l, err := t.devices.Lay(p.Log(), t.model, func(to *estimate.Memory) error {
@@ -68,7 +68,8 @@ func (t *teacher) open() error {
 	}
 	if !l.IsCPU() {
 		t.unload()
-		if err := t.load(l); err != nil {
+		o.Layout, o.Repack = l, !p.NoRepack
+		if err := t.load(o); err != nil {
 			return err
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/distill"
-	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/model"
 )
 
 // prepare reports what makes the teacher useless for the student or for the samples. It is closed again.
 func (t *teacher) prepare(ctx context.Context, sets *training.Sets, list []*data.Dataset) error {
 	defer t.unload()
-	if err := t.load(layout.Layout{}); err != nil {
+	if err := t.load(model.LoadOptions{}); err != nil {
 		return err
 	}
 	if err := t.compareVocabulary(ctx, sets); err != nil {
