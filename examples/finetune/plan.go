@@ -157,6 +157,10 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 		return err
 	}
 	defer r.Close()
+	defer p.teachers.close()
+	if err := p.prepareTeachers(ctx, r.devices, r.subject.model, r.sets); err != nil {
+		return err
+	}
 	plan, planned, err := p.planMemory(r.devices, r.subject, r.sets, r.options)
 	if err != nil {
 		return err

@@ -109,45 +109,58 @@ func (p *trainCommand) taughtLoss() train.Loss {
 // teach computes the teachers' scores of all samples that have answers of the data, or reads them from the cache. A
 // teacher is open only meanwhile, unless it scores answers of the student later.
 func (p *trainCommand) teach(ctx context.Context, devices *placement.Choice, student *model.Model, sets *training.Sets) (err error) {
+	defer func() {
+		if err != nil {
+			p.teachers.close()
+		}
+	}()
+	if err := p.prepareTeachers(ctx, devices, student, sets); err != nil {
+		return err
+	}
+	for _, t := range p.teachers {
+		if err := t.teach(ctx, p.scoredSets(sets)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareTeachers looks at all teachers before the first one computes for hours: a missing file ends the run, and so does one
+// that does not go with the student.
+func (p *trainCommand) prepareTeachers(ctx context.Context, devices *placement.Choice, student *model.Model, sets *training.Sets) (err error) {
 	if !p.isTaught() {
 		return nil
 	}
 	if err := p.measureAnswers(sets.Train); err != nil {
 		return err
 	}
-	var list []*data.Dataset
+	if err := p.teachers.checkUsed(sets); err != nil {
+		return err
+	}
+	for _, t := range p.teachers {
+		if t.sum, err = t.key(); err != nil {
+			return err
+		}
+	}
+	longest := p.teacherContext(sets)
+	for _, t := range p.teachers {
+		t.devices, t.student, t.longest = devices, student, longest
+		if err := t.prepare(ctx, sets, p.scoredSets(sets)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scoredSets returns the data sets whose answers teachers score before the training.
+func (p *trainCommand) scoredSets(sets *training.Sets) (list []*data.Dataset) {
 	if p.OnPolicy < 1 {
 		list = append(list, sets.Train)
 	}
 	if sets.Valid != nil {
 		list = append(list, sets.Valid)
 	}
-	if err := p.teachers.checkUsed(sets); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			p.teachers.close()
-		}
-	}()
-	for _, t := range p.teachers { // a missing file ends the run before hours of work
-		if t.sum, err = t.key(); err != nil {
-			return err
-		}
-	}
-	longest := p.teacherContext(sets)
-	for _, t := range p.teachers { // and so does one that does not go with the student
-		t.devices, t.student, t.longest = devices, student, longest
-		if err := t.prepare(ctx, sets, list); err != nil {
-			return err
-		}
-	}
-	for _, t := range p.teachers {
-		if err := t.teach(ctx, list); err != nil {
-			return err
-		}
-	}
-	return nil
+	return list
 }
 
 // teach computes the scores of the samples that the teacher has, or reads them.

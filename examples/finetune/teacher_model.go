@@ -26,6 +26,7 @@ type teacher struct {
 	student   *model.Model
 	longest   int                    // tokens of a sample
 	alignment *distill.Alignment     // with another vocabulary; else nil
+	aligned   float64                // with another vocabulary, the share of trained tokens that match its own
 	own       *training.Counterparts // conversations in its own template; may be nil
 	model     *model.Model
 	adapters  adapters.Set

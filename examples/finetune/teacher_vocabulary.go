@@ -36,7 +36,7 @@ func (t *teacher) checkLength() error {
 	if t.alignment != nil {
 		fits = t.p.Ctx * n / t.longest
 	}
-	return fmt.Errorf("--teacher %s: a sample has %s of the teacher, which was trained on %d; shorten the samples with --ctx %d", t.path, cli.Count(t.longest, "token"), n, fits)
+	return fmt.Errorf("--teacher %s: a sample has %s of the teacher, which was trained on %d; shorten the samples with --ctx %d", t.named(t.path), cli.Count(t.longest, "token"), n, fits)
 }
 
 // compareVocabulary aligns the teacher's vocabulary with the student's if it is another one.
@@ -46,19 +46,19 @@ func (t *teacher) compareVocabulary(ctx context.Context, sets *training.Sets) er
 	case differs == nil:
 		return nil
 	case t.p.OnPolicy > 0:
-		return fmt.Errorf("--teacher %s: --on-policy needs the vocabulary of the student: %w", t.path, differs)
+		return fmt.Errorf("--teacher %s: --on-policy needs the vocabulary of the student: %w", t.named(t.path), differs)
 	case t.p.TeacherBeta > 0:
-		return fmt.Errorf("--teacher %s: --teacher-beta needs the vocabulary of the student: %w, or leave --teacher-beta out", t.path, differs)
+		return fmt.Errorf("--teacher %s: --teacher-beta needs the vocabulary of the student: %w, or leave --teacher-beta out", t.named(t.path), differs)
 	}
 	var err error
 	if t.alignment, err = distill.NewAlignment(t.student.Tokenizer, t.model.Tokenizer); err != nil {
-		return fmt.Errorf("--teacher %s: %w", t.path, err)
+		return fmt.Errorf("--teacher %s: %w", t.named(t.path), err)
 	}
 	if !sets.IsChat || t.model.Tokenizer.ChatTemplate() == "" {
 		return nil
 	}
 	if t.own, err = t.p.Counterparts(ctx, source(t.model), sets); err != nil {
-		return fmt.Errorf("--teacher %s: %w", t.path, err)
+		return fmt.Errorf("--teacher %s: %w", t.named(t.path), err)
 	}
 	return nil
 }
@@ -89,8 +89,8 @@ func (t *teacher) measureAlignment(list []*data.Dataset) error {
 	fmt.Fprintf(t.p.Log(), "teacher: %s has another vocabulary, and reads %s: it scores %.1f %% of %d trained tokens, which match its own\n",
 		t.who(), reads, 100*n.Share(), n.Trained)
 	if n.Aligned == 0 {
-		return fmt.Errorf("--teacher %s: no trained token matches one of the teacher's vocabulary; take a teacher with the student's vocabulary", t.path)
+		return fmt.Errorf("--teacher %s: no trained token matches one of the teacher's vocabulary; take a teacher with the student's vocabulary", t.named(t.path))
 	}
-	t.longest = n.Longest
+	t.longest, t.aligned = n.Longest, n.Share()
 	return nil
 }

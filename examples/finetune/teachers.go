@@ -174,11 +174,15 @@ func (t *teacher) who() string {
 	return strings.Join(parts, " with ")
 }
 
-// String names the models.
+// String names the models, and says how much of the data one of another vocabulary scores.
 func (l teachers) String() string {
 	var names []string
 	for _, t := range l {
-		names = append(names, filepath.Base(t.path))
+		name := filepath.Base(t.path)
+		if t.alignment != nil {
+			name += fmt.Sprintf(" (its own vocabulary matches %.1f %% of the trained tokens)", 100*t.aligned)
+		}
+		names = append(names, name)
 	}
 	return strings.Join(slices.Compact(names), ", ")
 }
