@@ -200,6 +200,16 @@ func ExampleCausalAttentionGrad() {
 }
 
 // The second token finds half of what the first left, under the same key, and moves it to its own value.
+// Of three keys with equal scores, the first query sees one and the second two.
+func ExampleCachedAttention() {
+	s := newSheet()
+	zeros, v := s.f32(make([]float32, 3), 1, 3), s.f32([]float32{1, 2, 6}, 1, 3)
+	hidden := float32(math.Inf(-1))
+	mask := s.Cast(s.f32([]float32{0, hidden, hidden, 0, 0, hidden}, 3, 2), ggml.F16)
+	s.show(kernels.CachedAttention(s.Context, s.View(zeros, []int64{1, 2}, []int64{4}, 0), zeros, v, mask, 1))
+	// Output: [1 1 2] [1 1.5]
+}
+
 func ExampleGatedDeltaRule() {
 	s := newSheet()
 	ones, half := s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, float32(math.Log(0.5))}, 1, 2)

@@ -60,6 +60,7 @@ var kernelFunctions = map[string]any{
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
 		return kernels.CausalAttentionBF16Grad(c, dy, saved, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
 	},
+	"CachedAttention": kernels.CachedAttention,
 	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor) *tensor {
 		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
 	},
@@ -280,6 +281,13 @@ func sequenceKernels() {
 		saved := p.contiguous(f32, q.NumElements()+q.Dim(1)*q.Dim(2)*q.Dim(3))
 		return append(list{p.like(q, f32), saved}, args...)
 	}, "CausalAttentionBF16Grad")
+	family(func(p *program) []any {
+		size, groups, keys, n, batch := p.size(p.width), p.size(3), p.size(300), p.size(150), p.size(2)
+		kinds := []ggml.Type{ggml.F32, ggml.F16}
+		q := p.shaped(f32, [4]int64{size, n, groups * p.size(3), batch})
+		k, v := p.shaped(kinds, [4]int64{size, keys, groups, batch}), p.shaped(kinds, [4]int64{p.size(p.width), keys, groups, batch})
+		return list{q, k, v, p.contiguous([]ggml.Type{ggml.F16}, keys, n, 1, batch), scalar(p)}
+	}, "CachedAttention")
 	delta := func(p *program) list {
 		size, keys, n, rows := p.size(p.width), p.size(3), p.size(80), p.size(2)
 		heads := keys * p.size(3)

@@ -131,6 +131,7 @@ var public = registry{
 		{"kernels.AddLoRA", reflect.ValueOf(kernels.AddLoRA)},
 		{"kernels.AddRMSNorm", reflect.ValueOf(kernels.AddRMSNorm)},
 		{"kernels.AddRMSNormGrad", reflect.ValueOf(kernels.AddRMSNormGrad)},
+		{"kernels.CachedAttention", reflect.ValueOf(kernels.CachedAttention)},
 		{"kernels.CastBF16", reflect.ValueOf(kernels.CastBF16)},
 		{"kernels.CausalAttention", reflect.ValueOf(kernels.CausalAttention)},
 		{"kernels.CausalAttentionBF16", reflect.ValueOf(kernels.CausalAttentionBF16)},
