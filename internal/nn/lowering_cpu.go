@@ -41,6 +41,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.isWeightedRMS() }, weightedRMSNorm),
 		AddNorm.When(func(_ *Tape, o AddNormOperands) bool { return o.isWeightedRMS() }, addRMSNorm),
 		FrozenCopies.By(func(*Tape, Matrix) Copies { return nil }),
+		CachedAttention.When(hasManyQueries, cachedAttention),
 		flashAttention,
 		SumSquares.By(func(t *Tape, g Gradients) *ggml.Tensor { return addUp(t.C, g.Each, kernels.SumSquares) }), // wherever they lie
 		GateStep.By(gateStep),
@@ -150,6 +151,19 @@ func causalAttentionBF16(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 		d.Q, d.K, d.V, d.Sinks = kernels.CausalAttentionBF16Grad(t.C, dy, saved, native)
 		return d
 	}}
+}
+
+// hasManyQueries reports whether products of blocks of queries take less time than flash attention, and only a mask changes
+// the scores.
+func hasManyQueries(_ *Tape, o CachedOperands) bool {
+	const many = 32
+	n, float := o.Q.Dim(1), func(x *ggml.Tensor) bool { return x.Type() == ggml.F16 || x.Type() == ggml.F32 }
+	return n >= many && float(o.K) && float(o.V) && o.Softcap == 0 && o.MaxBias == 0 && o.Sinks == nil &&
+		o.Mask != nil && o.Mask.Dim(1) == n && o.Mask.Dim(2) == 1 && o.Mask.Dim(3) == o.Q.Dim(3)
+}
+
+func cachedAttention(t *Tape, o CachedOperands) *ggml.Tensor {
+	return kernels.CachedAttention(t.C, o.Q, o.K, o.V, o.Mask, o.Scale)
 }
 
 // glu leaves to ggml the activations that it has vectorised.
