@@ -285,7 +285,8 @@ func BenchmarkStock(b *testing.B) {
 	}
 }
 
-// BenchmarkStockArchitecture compares further architectures, and llama for reference on the same machine.
+// BenchmarkStockArchitecture compares further architectures, and llama for reference on the same machine; those with
+// recurrent layers also with several sequences.
 func BenchmarkStockArchitecture(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")
@@ -295,6 +296,9 @@ func BenchmarkStockArchitecture(b *testing.B) {
 		for _, t := range []ggml.Type{ggml.Q8_0, ggml.Q4_K} {
 			if int64(c.Embd)%t.BlockSize() == 0 {
 				s.of(c).besideStock(b, t, ggml.F16)
+			}
+			if c.StateSize > 0 {
+				s.of(c).besideSequences(b, t, 4)
 			}
 		}
 	}
@@ -428,16 +432,20 @@ func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model
 // BenchmarkStockSequences compares decoding of several sequences at once.
 func BenchmarkStockSequences(b *testing.B) {
 	s := settings(b)
-	path := s.file(b, ggml.Q8_0)
 	for _, n := range []int{1, 4, 16} {
-		b.Run(fmt.Sprintf("%s/q8_0/sequences-%d", s.shape, n), func(b *testing.B) {
-			m := s.loadFor(b, path, n)
-			stock := stocks(b, s, path, "-s", strconv.Itoa(n))
-			session := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: n, Context: 1024, Threads: s.threads, CacheType: ggml.F16}))(b)
-			defer session.Close()
-			beside(b, n*steps, func() time.Duration { return s.generateSequences(b, session, n) }, stock(b, "generate %d %d", steps, n))
-		})
+		s.besideSequences(b, ggml.Q8_0, n)
 	}
+}
+
+func (s benchSettings) besideSequences(b *testing.B, t ggml.Type, n int) {
+	b.Run(fmt.Sprintf("%s/%v/sequences-%d", s.shape, t, n), func(b *testing.B) {
+		path := s.file(b, t)
+		m := s.loadFor(b, path, n)
+		stock := stocks(b, s, path, "-s", strconv.Itoa(n))
+		session := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: n, Context: 1024, Threads: s.threads, CacheType: ggml.F16}))(b)
+		defer session.Close()
+		beside(b, n*steps, func() time.Duration { return s.generateSequences(b, session, n) }, stock(b, "generate %d %d", steps, n))
+	})
 }
 
 func (s benchSettings) generateSequences(b *testing.B, session *infer.Session, sequences int) time.Duration {

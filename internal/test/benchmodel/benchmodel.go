@@ -38,9 +38,10 @@ func Huge() arch.Config {
 	return c
 }
 
-// Others returns models of other architectures than llama, with about a billion parameters per token.
+// Others returns models of other architectures than llama, with about a billion parameters per token; hybrids with
+// recurrent layers have fewer.
 func Others() []arch.Config {
-	return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM(), Qwen35()}
+	return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM(), Qwen35(), GraniteHybrid()}
 }
 
 // Qwen3 has 1.0 billion parameters: the widths of Qwen3-1.7B with half of its layers.
@@ -107,6 +108,22 @@ func Qwen35() arch.Config {
 		StateSize: 128, StateHeads: 16, StateKHeads: 16, Inner: 2048, ConvLength: 4, AttentionStep: 4,
 	})
 	c.RoPE.Mode, c.RoPE.Dims, c.RoPE.Sections, c.RoPE.FreqBase = ggml.RoPEInterleaved, 64, [4]int{11, 11, 10, 0}, 10_000_000
+	c.Context = 1 << 18
+	return c
+}
+
+// GraniteHybrid has 0.34 billion parameters: the shape of Granite-4.0-H-350M. Of 32 layers four have attention, the
+// others Mamba-2.
+func GraniteHybrid() arch.Config {
+	c := withRoPE("granitehybrid-0.3B", arch.Config{
+		Arch: "granitehybrid", Vocab: 100352, Embd: 768, FF: 2048, Layers: 32, Heads: 12, KVHeads: 4, HeadSize: 64, Tied: true,
+		KVHeadsAt: make([]int, 32), NoRoPEStep: 1, EmbdScale: 12, ResidualScale: 0.246, AttnScale: 1.0 / 64, LogitScale: 3,
+		StateSize: 128, StateHeads: 48, StateKHeads: 1, Inner: 1536, ConvLength: 4,
+	}, ggml.RoPENorm)
+	for _, layer := range []int{10, 13, 17, 27} {
+		c.KVHeadsAt[layer] = c.KVHeads
+	}
+	c.Context = 1 << 15
 	return c
 }
 
@@ -206,7 +223,7 @@ func Write(path string, c arch.Config, t ggml.Type, keys ...tokenizer.KeyValue) 
 		return err
 	}
 	for _, s := range a.Weights() {
-		if s.Optional {
+		if s.Optional && s.Kind != "ssm_conv1d" { // stock adds a convolution's bias unasked
 			continue
 		}
 		typ := t

@@ -24,6 +24,9 @@ func TestOthers(t *testing.T) {
 			require.NoError(t, err)
 			require.InEpsilon(t, billions, float64(c.NumParameters())/1e9, 0.15)
 			c.Layers, c.Vocab = 4, 512
+			if c.KVHeadsAt != nil {
+				c.KVHeadsAt = []int{0, c.KVHeads, 0, 0}
+			}
 			path := filepath.Join(t.TempDir(), "model.gguf")
 			require.NoError(t, benchmodel.Write(path, c, ggml.Q8_0))
 			m := need.Value(model.Load(path, model.LoadOptions{}))(t)
