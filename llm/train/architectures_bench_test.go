@@ -40,6 +40,42 @@ func BenchmarkArchitecture(b *testing.B) {
 	}
 }
 
+// BenchmarkGatedDeltaLayer alternates steps of two layers of Qwen3.5-0.8B with the gated delta rule and of two with attention, of
+// the same width and feed-forward network, and reports their ratio. The vocabulary is small, so that layers take the time.
+func BenchmarkGatedDeltaLayer(b *testing.B) {
+	if testing.Short() {
+		b.Skip("takes minutes")
+	}
+	delta := benchmodel.Qwen35()
+	delta.Layers, delta.Vocab, delta.Context = 2, 4096, 16384
+	attention := delta
+	delta.Name, delta.AttentionStep = "qwen35-delta", delta.Layers+1
+	attention.Name, attention.AttentionStep = "qwen35-attention", 1
+	for _, n := range []int{2048, 4096, 8192, 16384} {
+		b.Run(fmt.Sprintf("context=%d", n), func(b *testing.B) {
+			run := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
+			testutil.Once(b, func() {
+				ours, theirs := startSteps(b, trainSteps, run.on(b, delta, ggml.Q8_0)), startSteps(b, trainSteps, run.on(b, attention, ggml.Q8_0))
+				turns := testutil.InTurn(testutil.Rounds(), 0, ours.sample, theirs.sample)
+				ours.report(b, turns.Median(0), delta)
+				b.ReportMetric(turns.Ratio(1, 0), "×attention")
+			})
+		})
+	}
+}
+
+// BenchmarkLongHybrid measures a step of Qwen3.5-0.8B, three of four of whose layers have the gated delta rule.
+func BenchmarkLongHybrid(b *testing.B) {
+	if testing.Short() {
+		b.Skip("takes minutes")
+	}
+	c := benchmodel.Qwen35()
+	for _, n := range []int{2048, 16384} {
+		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
+		b.Run(fmt.Sprintf("model=%s/base=%v/context=%d", c.Name, ggml.Q8_0, n), func(b *testing.B) { benchmarkSteps(b, c, ggml.Q8_0, r) })
+	}
+}
+
 // BenchmarkLargeMixture measures steps of a mixture of 8 billion parameters in Q4_K, with adapters of
 // attention, the router and all experts, within 12 GB including the 4.6 GB of the model, which is
 // mapped from a file that is removed afterwards.

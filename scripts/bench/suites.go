@@ -74,9 +74,10 @@ var pages = []page{
 		beside: fact{"llama.cpp", keyLlama},
 		suites: []suite{
 			{"steps", "llm/train", "^BenchmarkArchitecture$", 3 * time.Minute, 2 * time.Minute},
+			{"recurrent", "llm/train", "^Benchmark(GatedDeltaLayer|LongHybrid)$", 12 * time.Minute, time.Second},
 			{"sessions", "llm/generate", "^BenchmarkStockArchitecture$", 8 * time.Minute, time.Second},
 		},
-		sections: []section{architectureStepSection, architectureSessionSection},
+		sections: []section{architectureStepSection, recurrentSection, architectureSessionSection},
 	},
 	{
 		name: "rpc", file: "rpc.md", title: "An RPC server beside ggml's own",
@@ -233,6 +234,18 @@ var (
 			table{from: []string{"Architecture"}, rows: []key{{"model", "model"}, {"base", "base"}}, columns: append(
 				stepColumns[:3:3], column{head: "FLOP/s × llama's", unit: "×llama", format: "%.2f"},
 			)},
+		},
+	}
+
+	recurrentSection = section{
+		title: "Training with the gated delta rule",
+		text: "One sample a step, base in Q8_0, rank 8, with checkpointing. First two layers of Qwen3.5-0.8B's widths with a small vocabulary, in turn " +
+			"with two layers of attention: the ratio is that of their speeds.",
+		views: []view{
+			table{from: []string{"GatedDeltaLayer"}, rows: []key{{"context", "tokens"}}, columns: append(
+				stepColumns[:3:3], column{head: "tokens/s × attention's", unit: "×attention", format: "%.2f"},
+			)},
+			table{from: []string{"LongHybrid"}, rows: []key{{"model", "model"}, {"context", "tokens"}}, columns: stepColumns[:3:3]},
 		},
 	}
 
