@@ -50,30 +50,51 @@ func NewRecent(o Options, width, before int) (*Recent, error) {
 func row(slot, buffer int) int { return (2*slot + buffer) * recentTokens }
 
 // Before returns the tokens x [m, n·slots] of a pass preceded by their previous tokens, [m, before+n, slots], and keeps
-// the last ones.
+// the last ones. A pass of one token moves the others, and joins it to no more than it depends on.
 func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
-	const kept = int64(recentTokens)
-	c, m, n := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots
-	from := r.rows(t, p, "read", func(s recentSlot, slot, start, i int) int {
+	c, m, n, before := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots, int64(r.before)
+	from := r.rows(t, p, "read", 0, recentTokens, func(s recentSlot, slot, start, i int) int {
 		b := s.buffers[s.current]
 		return row(slot, s.current) + max(0, start-b.end+i) // clamped rows are not read
 	})
-	to := r.rows(t, p, "written", func(s recentSlot, slot, _, i int) int { return row(slot, 1-s.current) + i })
-	old := c.Reshape(c.GetRows(r.x, from), m, kept, p.Slots)
-	all := c.Concat(old, c.Reshape(x.T, m, n, p.Slots), 1)
-	last := c.Cont(c.View(all, []int64{m, kept, p.Slots}, []int64{all.Stride(1), all.Stride(2)}, n*all.Stride(1)))
-	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last, m, kept*p.Slots), to))
-	return c.View(all, []int64{m, int64(r.before) + n, p.Slots}, []int64{all.Stride(1), all.Stride(2)}, (kept-int64(r.before))*all.Stride(1))
+	old := c.Reshape(c.GetRows(r.x, from), m, recentTokens, p.Slots)
+	now := c.Reshape(x.T, m, n, p.Slots)
+	moved := recentTokens - min(n, recentTokens)
+	r.write(t, p, 0, moved, old)
+	r.write(t, p, moved, recentTokens-moved, now)
+	if before == 0 {
+		return now
+	}
+	return c.Concat(lastRows(c, old, before), now, 1)
 }
 
-// rows returns the input of row indices, one for each kept vector of each slot.
-func (r *Recent) rows(t *nn.Tape, p Pass, what string, of func(s recentSlot, slot, start, i int) int) *ggml.Tensor {
-	name := fmt.Sprintf("rows %s of %p", what, r)
-	return nn.Declare(t.Inputs, name, ggml.I32, []int64{recentTokens * p.Slots}, func(f *nn.Feed, rows []int32) {
+// write stores the last n of x [m, rows, slots] in the buffers that the pass writes, from a vector on.
+func (r *Recent) write(t *nn.Tape, p Pass, at, n int64, x *ggml.Tensor) {
+	if n == 0 {
+		return
+	}
+	c := t.C
+	last := lastRows(c, x, n)
+	if p.Slots > 1 {
+		last = c.Cont(last)
+	}
+	to := r.rows(t, p, "written", at, n, func(s recentSlot, slot, _, i int) int { return row(slot, 1-s.current) + i })
+	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last, x.Dim(0), n*p.Slots), to))
+}
+
+// lastRows is a view of the last n rows of x [m, rows, slots].
+func lastRows(c *ggml.Context, x *ggml.Tensor, n int64) *ggml.Tensor {
+	return c.View(x, []int64{x.Dim(0), n, x.Dim(2)}, []int64{x.Stride(1), x.Stride(2)}, (x.Dim(1)-n)*x.Stride(1))
+}
+
+// rows returns the input of row indices of n vectors of each slot, from a vector on.
+func (r *Recent) rows(t *nn.Tape, p Pass, what string, at, n int64, of func(s recentSlot, slot, start, i int) int) *ggml.Tensor {
+	name := fmt.Sprintf("rows from %d %s of %p", at, what, r)
+	return nn.Declare(t.Inputs, name, ggml.I32, []int64{n * p.Slots}, func(f *nn.Feed, rows []int32) {
 		for j := range rows {
-			i := j / recentTokens
+			i := j / int(n)
 			slot := int(p.First) + i
-			rows[j] = int32(of(r.slots[slot], slot, int(f.Positions[i*f.Length()]), j%recentTokens))
+			rows[j] = int32(of(r.slots[slot], slot, int(f.Positions[i*f.Length()]), int(at)+j%int(n)))
 		}
 	})
 }
