@@ -59,7 +59,7 @@ func (b *Buffer) checkRoom(t *Tensor, offset int64) error {
 	case err != nil:
 		return err
 	case offset < 0 || offset%alignment != 0:
-		return t.errorf(nil, "the offset %d is no multiple of %d", offset, alignment)
+		return t.errorf(nil, "the offset %d is not a multiple of %d", offset, alignment)
 	case offset > size || need > size-offset:
 		return t.errorf(ErrOutOfMemory, "%d bytes at offset %d reach beyond the buffer, which has %d", need, offset, size)
 	}

@@ -87,7 +87,7 @@ func TestPlaceAt(t *testing.T) {
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 128)
 	for offset, want := range map[int64]string{
-		-32: "is no multiple of 32", 8: "is no multiple of 32", 544: "512 bytes at offset 544 reach beyond the buffer, which has 1024",
+		-32: "is not a multiple of 32", 8: "is not a multiple of 32", 544: "512 bytes at offset 544 reach beyond the buffer, which has 1024",
 		1 << 40: "reach beyond the buffer",
 	} {
 		require.ErrorContains(t, b.PlaceAt(x, offset), want)

@@ -168,7 +168,7 @@ func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nod
 			return err
 		}
 		if list[i] = t.t; !g.has(t) {
-			return t.errorf(nil, "the tensor is no node of the graph")
+			return t.errorf(nil, "the tensor is not a node of the graph")
 		}
 	}
 	both := []*Backend{first, second}

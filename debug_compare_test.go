@@ -181,7 +181,7 @@ func TestCompareBackendsMisuse(t *testing.T) {
 	require.ErrorContains(t, compare(a, nil), wants)
 	require.ErrorContains(t, compare(a, a), wants)
 	require.ErrorContains(t, g.CompareBackends(ctx, ggml.CompareOptions{First: a, Second: b}), wants)
-	require.ErrorContains(t, compare(a, b, optest.Leaves(t, 1, 4)...), "the tensor is no node of the graph")
+	require.ErrorContains(t, compare(a, b, optest.Leaves(t, 1, 4)...), "the tensor is not a node of the graph")
 	require.ErrorContains(t, compare(a, b, nil), "the tensor is nil")
 	var missing context.Context
 	require.ErrorContains(t, g.CompareBackends(missing, ggml.CompareOptions{First: a, Second: b, Compare: equal}), "the context.Context is nil")

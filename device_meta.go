@@ -124,7 +124,7 @@ func NewMetaDevice(split func(weight *Tensor) TensorSplit, devices ...*Device) (
 	return d, nil
 }
 
-// metaOf returns the record of a device, or nil if it is no meta device.
+// metaOf returns the record of a device, or nil if it is not a meta device.
 func metaOf(d C.ggml_backend_dev_t) *metaDevice {
 	if !metaDevices.some.Load() {
 		return nil

@@ -50,7 +50,7 @@ func ExampleContext() {
 	// Output:
 	// silu() f32[3] <nil>
 	// (failed op)
-	// ggml: add(x f32[3], two f32[2]): dimension 0: 3 is no multiple of 2, so the second operand cannot be repeated to the shape of the first
+	// ggml: add(x f32[3], two f32[2]): dimension 0: 3 is not a multiple of 2, so the second operand cannot be repeated to the shape of the first
 }
 
 // Dimension 0 is the fastest, and a view shares the memory.

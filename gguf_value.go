@@ -350,7 +350,7 @@ func (g *GGUF) realign(alignment int64, change func() error) error {
 	return nil
 }
 
-// Remove removes a key. Removing an absent key is no error. C: gguf_remove_key.
+// Remove removes a key. Removing an absent key is not an error. C: gguf_remove_key.
 func (g *GGUF) Remove(key string) error {
 	g = made(g)
 	return g.with(func(ctx *C.struct_gguf_context) error {

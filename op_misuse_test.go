@@ -18,7 +18,7 @@ func TestOpErrors(t *testing.T) {
 	cubes := func(m *misuse, n int64) *ggml.Tensor { return m.c.NewTensor(ggml.F32, 1024, 1024, n, 2).SetName("x") }
 	requireOpErrors(t, []opError{
 		// shapes
-		{func(m *misuse) { m.c.Add(m.a, m.b) }, "add(a f32[4, 3], b f32[5, 2]): dimension 0: 4 is no multiple of 5, so the second operand cannot be repeated to the shape of the first"},
+		{func(m *misuse) { m.c.Add(m.a, m.b) }, "add(a f32[4, 3], b f32[5, 2]): dimension 0: 4 is not a multiple of 5, so the second operand cannot be repeated to the shape of the first"},
 		{func(m *misuse) { m.c.MulMat(m.a, m.b) }, "mul_mat(a f32[4, 3], b f32[5, 2]): ne0 must be equal: a has 4, b has 5"},
 		{func(m *misuse) { m.c.MulMat(m.row, m.a) }, "mul_mat(row f32[4, 1, 6], a f32[4, 3]): ne2 and ne3 of b must be multiples of ne2 and ne3 of a"},
 		{func(m *misuse) { m.c.OutProd(m.a, m.b) }, "out_prod(a f32[4, 3], b f32[5, 2]): ne1 must be equal: a has 3, b has 2"},
@@ -26,7 +26,7 @@ func TestOpErrors(t *testing.T) {
 		{func(m *misuse) { m.c.Concat(m.a, m.b, 1) }, "concat(a f32[4, 3], b f32[5, 2]): dimension 0 must be equal: a has 4, b has 5"},
 		{func(m *misuse) { m.c.Concat(m.a, m.a, 4) }, "concat(a f32[4, 3], a f32[4, 3]): there is no dimension 4"},
 		{func(m *misuse) { m.c.GetRows(m.row, m.ids) }, "get_rows(row f32[4, 1, 6], ids i32[2]): ne1 and ne2 of ids must be ne2 and ne3 of a"},
-		{func(m *misuse) { m.c.Repeat(m.a, 6, 3) }, "repeat(a f32[4, 3]): dimension 0: 6 is no multiple of 4"},
+		{func(m *misuse) { m.c.Repeat(m.a, 6, 3) }, "repeat(a f32[4, 3]): dimension 0: 6 is not a multiple of 4"},
 		{func(m *misuse) { m.c.SoftMaxExt(m.a, ggml.SoftMaxOptions{Mask: m.b}) }, "soft_max_ext(a f32[4, 3], b f32[5, 2]): the mask must have a's ne0, and at least its ne1"},
 		{func(m *misuse) { m.c.SoftMaxExt(m.a, ggml.SoftMaxOptions{MaxBias: 8}) }, "soft_max_ext(a f32[4, 3]): ALiBi needs a mask"},
 		{func(m *misuse) { m.c.CrossEntropyLoss(m.a, m.b) }, "cross_entropy_loss(a f32[4, 3], b f32[5, 2]): the shapes must be equal"},

@@ -112,7 +112,7 @@ func TestPrecisionErrors(t *testing.T) {
 		"mul_mat_set_hint(mul_mat() f32[3, 3]): the tensor must come":     func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return c.MulMat(a, a).SetHadamard() },
 		"flash_attn_ext_set_n_kv_max(a f32[4, 3]): -1 keys":               func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return a.SetMaxKeys(-1) },
 		"flash_attn_ext_set_n_kv_max(a f32[4, 3]): 1 keys: the number must not be negative, nor above 2147483647, and the tensor must come from FlashAttention": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return a.SetMaxKeys(1) },
-		"sub(a f32[4, 3], leaf f32[5]): dimension 0: 4 is no multiple of 5, ": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
+		"sub(a f32[4, 3], leaf f32[5]): dimension 0: 4 is not a multiple of 5, ": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 			return c.Sub(a, c.NewTensor(ggml.F32, 5)).SetHadamard()
 		},
 	} {

@@ -31,7 +31,7 @@ func (op *opCall) repeats(small, large *Tensor) {
 	}
 	for i := range MaxDims {
 		if large.ne[i]%small.ne[i] != 0 {
-			op.require(false, "dimension %d: %d is no multiple of %d, so the second operand cannot be repeated to the shape of the first", i, large.ne[i], small.ne[i])
+			op.require(false, "dimension %d: %d is not a multiple of %d, so the second operand cannot be repeated to the shape of the first", i, large.ne[i], small.ne[i])
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestDupInPlaceAndOwnStrides(t *testing.T) {
 
 func TestInPlaceErrors(t *testing.T) {
 	requireOpErrors(t, []opError{
-		{func(m *misuse) { m.c.SubInPlace(m.a, m.b) }, "sub_inplace(a f32[4, 3], b f32[5, 2]): dimension 0: 4 is no multiple of 5, so the second operand cannot be repeated to the shape of the first"},
+		{func(m *misuse) { m.c.SubInPlace(m.a, m.b) }, "sub_inplace(a f32[4, 3], b f32[5, 2]): dimension 0: 4 is not a multiple of 5, so the second operand cannot be repeated to the shape of the first"},
 		{func(m *misuse) { m.c.ScaleInPlace(m.c.Transpose(m.a), 2) }, "scale_inplace(a (transposed) f32[3, 4]): a must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.ClampInPlace(m.a, 1, 0) }, "clamp_inplace(a f32[4, 3]): the low limit 1 is above the high limit 0"},
 	})

@@ -231,7 +231,7 @@ func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	ne := [4]int64{1, 1, 1, 1}
 	copy(ne[:], shape)
 	for i := 0; i < MaxDims && op.arena != nil; i++ {
-		op.require(ne[i]%a.ne[i] == 0, "dimension %d: %d is no multiple of %d", i, ne[i], a.ne[i])
+		op.require(ne[i]%a.ne[i] == 0, "dimension %d: %d is not a multiple of %d", i, ne[i], a.ne[i])
 	}
 	return op.done(C.goggml_op_repeat_4d(op.arena, a.ptr(), C.int64_t(ne[0]), C.int64_t(ne[1]), C.int64_t(ne[2]), C.int64_t(ne[3])))
 }

@@ -39,7 +39,7 @@ func (op *opCall) heads(state *Tensor, xs ...*Tensor) {
 	n, heads, tokens, sequences := shape[0], shape[1], shape[2], state.ne[1]
 	op.require(shape[3] == 1, "the operands must be [n, heads, tokens]")
 	op.require(state.NumDims() <= 2 && float64(state.ne[0]) == float64(n)*float64(n)*float64(heads), "the state must be [n·n·heads, sequences], which is [%d, …]", n*n*heads)
-	op.require(tokens%sequences == 0, "the %d tokens are no multiple of the %d sequences", tokens, sequences)
+	op.require(tokens%sequences == 0, "the %d tokens are not a multiple of the %d sequences", tokens, sequences)
 }
 
 // RWKV6Operands are the operands of [Context.RWKV6], contiguous F32.
@@ -226,7 +226,7 @@ func (c *Context) gatedDeltaNet(o GatedDeltaNetOperands, all bool) *Tensor {
 		op.contiguousRows("q", o.Q)
 		op.contiguousRows("k", o.K)
 		op.contiguousRows("v", o.V)
-		op.require(heads%o.Q.ne[1] == 0, "the %d heads of v are no multiple of the %d of q and k", heads, o.Q.ne[1])
+		op.require(heads%o.Q.ne[1] == 0, "the %d heads of v are not a multiple of the %d of q and k", heads, o.Q.ne[1])
 		gate := int64(1)
 		if o.G.ne[0] != 1 {
 			gate = n

@@ -180,7 +180,7 @@ func TestRecurrentErrors(t *testing.T) {
 	requireOpErrors(t, []opError{
 		{func(m *misuse) { m.c.RWKV7(rwkv7(tensors{m.a, m.a, m.a, m.a, m.a, m.a, m.vector(48)})) }, "rwkv_wkv7(a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3], v f32[48]): ne0 is 4; it must be a multiple of 64"},
 		{func(m *misuse) { m.c.GatedLinearAttention(m.linearAttention(m.vector(47))) }, "gated_linear_attn(a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3], v f32[47]): the state must be [n·n·heads, sequences], which is [48, …]"},
-		{func(m *misuse) { m.c.GatedLinearAttention(m.linearAttention(m.c.NewTensor(ggml.F32, 48, 2))) }, "gated_linear_attn(a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3], leaf f32[48, 2]): the 1 tokens are no multiple of the 2 sequences"},
+		{func(m *misuse) { m.c.GatedLinearAttention(m.linearAttention(m.c.NewTensor(ggml.F32, 48, 2))) }, "gated_linear_attn(a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3], leaf f32[48, 2]): the 1 tokens are not a multiple of the 2 sequences"},
 		{func(m *misuse) { m.c.GatedDeltaNet(m.transposedQueries()) }, "gated_delta_net(transpose() f32[4, 4], leaf f32[4, 4], leaf f32[4, 4], leaf f32[1, 4], leaf f32[1, 4], leaf f32[4, 4, 4]): the rows of q must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.SSMConv(m.a, m.b) }, "ssm_conv(a f32[4, 3], b f32[5, 2]): the channels differ: ne1 of x is 3, of the kernel 2"},
 	})

@@ -76,7 +76,7 @@ func (t *Tensor) OpParams() OpParams {
 }
 
 // ViewSource returns the tensor whose data a view shares: for a view of a view, the last source. It
-// returns false if the tensor is no view, or if a context that it depends on is closed. C: view_src
+// returns false if the tensor is not a view, or if a context that it depends on is closed. C: view_src
 // of struct ggml_tensor.
 func (t *Tensor) ViewSource() (source *Tensor, found bool) {
 	t.withRefs(func() {
@@ -88,7 +88,7 @@ func (t *Tensor) ViewSource() (source *Tensor, found bool) {
 }
 
 // ViewOffset returns the offset in bytes of a view from the start of its [Tensor.ViewSource], 0 if
-// the tensor is no view. C: view_offs of struct ggml_tensor.
+// the tensor is not a view. C: view_offs of struct ggml_tensor.
 func (t *Tensor) ViewOffset() int64 {
 	var n int64
 	t.withRef(func() { n = int64(t.t.view_offs) })

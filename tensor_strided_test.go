@@ -90,7 +90,7 @@ func TestBindMisuse(t *testing.T) {
 	x, y := c.NewTensor(ggml.F32, 8), c.NewTensor(ggml.F32, 8)
 	view := c.View(x, []int64{4}, nil, 16)
 	require.ErrorContains(t, b.BindAt(view, 16), "a view must lie at its place in its source")
-	require.ErrorContains(t, b.BindAt(x, 4), "the offset 4 is no multiple of")
+	require.ErrorContains(t, b.BindAt(x, 4), "the offset 4 is not a multiple of")
 	require.ErrorContains(t, b.BindAt(x, 4096), "reach beyond the buffer, which has 4096")
 	require.NoError(t, b.BindAt(x, 64))
 	require.ErrorContains(t, b.BindAt(x, 64), "the tensor has memory already")

@@ -124,7 +124,7 @@ static float kern_begin_panel_grads(const struct kern_task *t, struct kern_panel
 	return (float)sink;
 }
 
-// Adds the contributions of a block of queries to the gradients of a head, and returns that of the sink.
+// Adds the contributions of a block of queries to the gradients of a head, and returns the gradient of the sink.
 static float kern_attend_grad(const struct kern_task *t, int64_t from, const struct ggml_tensor *dy, const struct ggml_tensor *saved,
 		const struct kern_keys *keys, struct kern_grad_scratch *s, float *dq) {
 	float sink = 0, scale[KERN_PANEL];

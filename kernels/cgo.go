@@ -1,6 +1,6 @@
 package kernels
 
-// As in package ggml, whose own cgo.go gives the reasons.
+// The flags are those of package ggml; its cgo.go gives the reasons.
 
 // #cgo linux CFLAGS: -I${SRCDIR}/../ggml/include
 // #cgo linux LDFLAGS: -L${SRCDIR}/../ggml/lib -Wl,-rpath,${SRCDIR}/../ggml/lib

@@ -54,7 +54,7 @@ func GateGELU(c *ggml.Context, gate, up *ggml.Tensor) *ggml.Tensor {
 //	z = gate for SwiGLU, √(8/π) · (gate + 0.044715 · gate³) for GeGLU
 //
 // ggml's CPU backend looks GeGLU's activation up in a table of F16, whose steps have no slope; this
-// gradient is that of the smooth function.
+// gradient is the smooth function's.
 //
 // For SwiGLU it computes [ggml.Context.SiluBack] of dy · up in one vectorised pass. It is an op of
 // the CPU backend, and has no backward for [ggml.Graph.Backward].

@@ -18,7 +18,7 @@ struct kern_integers {
 	kern_ukr ukr;
 };
 
-// Weights in 8 bits are those of gradients.
+// Only gradients multiply weights in 8 bits.
 static struct kern_integers kern_integers(bool grad_input, bool i8) {
 	const struct kern_ukrs *ukrs = kern_find_ukrs();
 	if (i8) {

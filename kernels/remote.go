@@ -203,7 +203,7 @@ func (r remote) delta(first int) DeltaRule {
 
 // Upper bounds of the scratch memory of a thread, in bytes.
 
-// libraryScratch is the GEMM library's, and that of tiles of fixed size.
+// libraryScratch is the scratch memory of the GEMM library, and of tiles, whose size is fixed.
 const libraryScratch = 8 << 20
 
 func gemmScratch(ggml.NativeNode) int64 { return libraryScratch }

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A clientBuffer is a client's buffer. The client addresses it by numbers that are no addresses of
+// A clientBuffer is a client's buffer. The client addresses it by numbers that are not addresses of
 // this process.
 type clientBuffer struct {
 	device int

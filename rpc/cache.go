@@ -69,7 +69,7 @@ func (c *cache) path(hash uint64) string {
 }
 
 // An entry is data being written to the cache. A nil entry, or one whose file cannot be written,
-// keeps nothing; that is no error, because the client's data is stored on its device anyway.
+// keeps nothing; that is not an error, because the client's data is stored on its device anyway.
 type entry struct {
 	cache *cache
 	file  *os.File // nil after failure or completion

@@ -150,7 +150,7 @@ func (s *session) setTensor(size int) error {
 		return err
 	}
 	if n > room {
-		return fmt.Errorf("%d bytes do not fit into %d", n, room)
+		return fmt.Errorf("the message writes %d bytes into a tensor that has room for %d", n, room)
 	}
 	if s.server.cache == nil || n <= hashThreshold {
 		return s.receive(&r, 0, n, s.read, nil)

@@ -13,7 +13,7 @@ import (
 	_ "github.com/goggml/ggml/kernels" // its ops
 )
 
-// Native ops are those of C functions in this process, registered by [ggml.RegisterRemoteOps]. A client's tensor of one has
+// Native ops are C functions in this process, registered by [ggml.RegisterRemoteOps]. A client's tensor of one has
 // the ID of its name in place of the function's address.
 
 // nativeOps maps IDs to ops.

@@ -102,7 +102,7 @@ func (s *session) uncharge(n int64) {
 	s.server.host.pool.drop(0, n)
 }
 
-// serve answers requests until the client leaves, which is no error, or a request is refused.
+// serve answers requests until the client leaves, which is not an error, or a request is refused.
 func (s *session) serve() error {
 	for {
 		if err := s.allow(0); err != nil {

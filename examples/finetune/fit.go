@@ -172,7 +172,7 @@ func (p *trainCommand) checkFit(devices *placement.Choice, s *subject, sets *tra
 	return nil
 }
 
-// agree broadcasts the way of the first process to all, if it has one.
+// agree lets all processes fit the run as the first one does, and reports whether the first one has found how.
 func (p *trainCommand) agree(ctx context.Context, own **way) (bool, error) {
 	text := ""
 	if *own != nil {

@@ -97,7 +97,7 @@ func (c *inspectCommand) setAnswers() error {
 		return fmt.Errorf("--loss: %w", err)
 	}
 	c.Answers = loss.answers()
-	c.Answers.Mismatched = false // they are no records
+	c.Answers.Mismatched = false // they are not records
 	return nil
 }
 

@@ -28,7 +28,7 @@ type lossFlags struct {
 	Beta        float64 `name:"beta" setting:"loss" aliases:"pref-beta" range:"(0,)" default:"0.1" help:"How much a reward counts for a likelier answer: with a larger beta the adapter departs less from the reference. Of orpo, the weight of the comparison; simpo usually takes 2 to 2.5." group:"Loss" basic:""`
 	Smoothing   float64 `name:"label-smoothing" setting:"loss" range:"[0,0.5)" default:"0" help:"Probability that chosen and rejected are swapped, of dpo and simpo." group:"Loss"`
 	Desirable   float64 `name:"desirable-weight" setting:"loss" aliases:"kto-chosen-weight" range:"(0,)" default:"1" help:"Weight of the answers that are labelled desirable, of kto and apo-zero-unpaired." group:"Loss"`
-	Undesirable float64 `name:"undesirable-weight" setting:"loss" aliases:"kto-rejected-weight" range:"(0,)" default:"1" help:"Likewise of the undesirable ones: if there are three times as many, a third makes them count as much." group:"Loss"`
+	Undesirable float64 `name:"undesirable-weight" setting:"loss" aliases:"kto-rejected-weight" range:"(0,)" default:"1" help:"Weight of the answers that are labelled undesirable: if there are three times as many, a third makes them count as much." group:"Loss"`
 	Gamma       float64 `name:"simpo-gamma" setting:"loss" range:"[0,)" default:"0.5" help:"Margin between the rewards that simpo asks for." group:"Loss"`
 	RefLoRA     string  `name:"ref-lora" placeholder:"FILE" help:"GGUF adapter of the reference, such as one of an earlier run that --lora-in continues; by default the reference is the model without an adapter." group:"Loss"`
 }
@@ -53,7 +53,7 @@ func (f *lossFlags) options() (o preference.Options, err error) {
 		}
 		for i, text := range given {
 			if weights[i], err = strconv.ParseFloat(text, 64); err != nil || !(weights[i] > 0) {
-				return o, fmt.Errorf("--loss-weights %s: %q is no positive number", f.LossWeights, text)
+				return o, fmt.Errorf("--loss-weights %s: %q is not a positive number", f.LossWeights, text)
 			}
 		}
 	}

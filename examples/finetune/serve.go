@@ -27,7 +27,7 @@ type serveCommand struct {
 	inference.SessionFlags
 	Listen     string        `name:"listen" basic:"" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the server; by default port 8080, on this machine alone. An address that other machines reach requires a key: without --api-key-file one is made and printed." group:"Serving"`
 	APIKeyFile string        `name:"api-key-file" basic:"" placeholder:"FILE" help:"File with the key that clients send as Authorization: Bearer KEY." group:"Serving"`
-	Alias      string        `name:"alias" basic:"" short:"a" placeholder:"NAME" help:"Name of the model for clients; by default that of the run's folder, or of the model's file." group:"Serving"`
+	Alias      string        `name:"alias" basic:"" short:"a" placeholder:"NAME" help:"Name of the model for clients; by default the name of the run's folder, or of the model's file." group:"Serving"`
 	Runs       string        `name:"runs" basic:"" placeholder:"DIR" help:"Folder of runs: each on the same model is a model by the name of its folder, with its best adapter; also runs that appear while the server runs." group:"Serving"`
 	Parallel   int           `name:"parallel" basic:"" range:"[1,1024]" default:"4" help:"Most texts to generate at once; each has a KV cache of its own, and further requests wait." group:"Serving"`
 	Queue      int           `name:"queue" range:"[1,1048576]" default:"1024" help:"Most requests that wait; further ones are refused." group:"Serving"`

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// teachers are those of a run. The first one scores records that name none.
+// teachers are the teachers of a run. The first one scores records that name none.
 type teachers []*teacher
 
 // isTaught reports whether the loss is the divergence from a teacher.

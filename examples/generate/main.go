@@ -192,5 +192,5 @@ func (p *program) readPrompts(in io.Reader) ([]string, error) {
 	return inference.ReadPrompts(p.Prompt, in)
 }
 
-// trimmed removes the newline that ends a file: it is no part of the text to continue.
+// trimmed removes the newline that ends a file: it is not part of the text to continue.
 func trimmed(text string) string { return strings.TrimSuffix(text, "\n") }

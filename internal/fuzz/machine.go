@@ -111,7 +111,7 @@ type Stats struct {
 
 var fromLibrary = regexp.MustCompile(`[a-z_.-]+\.(c|cpp|h):\d+: (GGML_ASSERT\(.*\)|.*)`)
 
-// refused counts refusals by ggml: they are no fault, but a check in Go would give a better message.
+// refused counts refusals by ggml: they are not a fault, but a check in Go would give a better message.
 func (s *Stats) refused(op string, err error) {
 	if m := fromLibrary.FindString(err.Error()); m != "" {
 		s.Refused[op+": "+m]++

@@ -24,7 +24,7 @@ import (
 // residentBytes returns the resident memory of the process, or 0 if unknown.
 func residentBytes() int64 {
 	debug.FreeOSMemory()
-	C.trim() // free memory that malloc retains is no leak
+	C.trim() // free memory that malloc retains is not a leak
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0

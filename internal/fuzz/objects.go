@@ -68,7 +68,7 @@ var leftOut = map[string]string{
 	"IntegerInstructions": "it makes no tensor",
 	"HasI8":               "it makes no tensor",
 	"InitNUMA":            "it changes the process for good",
-	"LoadBackend":         "a random file is no plugin, but one that is runs",
+	"LoadBackend":         "a random file is not a plugin, but one that is runs",
 	"LoadBackendsFrom":    "as LoadBackend",
 	"AddRPCServer":        "it waits for a server",
 	"NewMetaDevice":       "its devices live as long as the process",

@@ -47,7 +47,7 @@ const (
 	layouts
 )
 
-// shape draws four sizes. Ones, and sizes that are no multiple of a vector register, are frequent.
+// shape draws four sizes. Ones, and sizes that are not a multiple of a vector register, are frequent.
 func (p *program) shape() [4]int64 {
 	rows := []int64{1, 1, 1, 2, 3, 4, 5}
 	if p.simple && !p.flat && p.IntN(2) == 0 {

@@ -88,7 +88,7 @@ func compareMixtures(t *testing.T, path string) {
 				flags = append(flags, "--imatrix", imatrix)
 			}
 			want, ok := plannedTypes(t, append(flags, path, strings.ToUpper(x.Name))...)
-			if !ok { // no type fits a row that is no multiple of the block
+			if !ok { // no type fits a row that is not a multiple of the block
 				continue
 			}
 			for w := range m.Weights() {

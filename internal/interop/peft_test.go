@@ -139,7 +139,7 @@ func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [
 	require.LessOrEqual(t, d, logitBound, what)
 }
 
-// everyTarget gives each target a different rank, except experts, which are no modules of PEFT.
+// everyTarget gives each target a different rank, except experts, which are not modules of PEFT.
 func everyTarget(m *model.Model) map[string]int {
 	ranks, targets := map[string]int{}, lora.Targets(m.Architecture())
 	for i, target := range targets {

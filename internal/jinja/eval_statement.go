@@ -88,7 +88,7 @@ func (s *state) assign(target node, v Value, c *scope) {
 		ns, _ := c.get(target.name)
 		n, ok := ns.(*namespace)
 		if !ok {
-			s.fail("cannot assign attribute %q on an object that is no namespace", target.attribute)
+			s.fail("cannot assign attribute %q on an object that is not a namespace", target.attribute)
 		}
 		s.setAttribute(n, target.attribute, v)
 	case *collection:

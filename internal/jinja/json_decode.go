@@ -21,7 +21,7 @@ func DecodeJSON(data []byte) (Value, error) {
 		return nil, errors.New("the text is not valid UTF-8")
 	}
 	if at := loneSurrogate(data); at >= 0 {
-		return nil, fmt.Errorf("offset %d: half of a surrogate pair, which is no character", at)
+		return nil, fmt.Errorf("offset %d: half of a surrogate pair, which is not a character", at)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -302,7 +302,7 @@ func (c *Comm) AllGather(own []byte) ([][]byte, error) {
 	return list, nil
 }
 
-// Broadcast replaces bytes by those of rank 0. All have the same number of bytes.
+// Broadcast replaces bytes by the bytes of rank 0. All have the same number of bytes.
 func (c *Comm) Broadcast(x []byte) error {
 	s := newCollective(C.GOGGML_MPI_BROADCAST, len(x), 1, 1)
 	copy(unsafe.Slice((*byte)(s.receive), len(x)), x)

@@ -23,7 +23,7 @@ type patience struct {
 	stopped chan struct{}
 }
 
-// Values of behind that are no rank.
+// Values of behind that are not ranks.
 const (
 	nobody  = -1 // all have begun the sum: waiting for the network
 	joiners = -2 // waiting for processes that have not joined

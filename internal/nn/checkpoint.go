@@ -98,7 +98,7 @@ func (t *Tape) Chunked(x *Value, size int64, f func(t *Tape, x *Value) *Value) *
 // A columnRange is the columns from and up to, not including, to.
 type columnRange struct{ from, to int64 }
 
-// tokensOf returns the tokens of x, of those of the batch.
+// tokensOf returns the tokens of the batch that x has.
 func (t *Tape) tokensOf(x *Value) columnRange { return columnRange{t.column, t.column + x.T.Dim(1)} }
 
 // chunks divides n columns into ranges of a size, at least one: what stands for a failed op has none.

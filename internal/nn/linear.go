@@ -141,8 +141,8 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 	return y
 }
 
-// addProducts returns Scale · W·x + Σ B·h. Without a scale one op adds all up, or one product where
-// there is a copy of [W|B].
+// addProducts returns Scale · W·x + Σ B·h. Without a scale it is one op: a sum of products or, if a copy of [W|B] is
+// kept, a single product.
 func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*Value) *ggml.Tensor {
 	if folded := t.folded(m, adapters); folded != nil {
 		return t.matMul(false, Product{W: folded, X: t.stacked(t.castInput(m, x), lowRank)})

@@ -36,13 +36,13 @@ func TestFindOptionalOps(t *testing.T) {
 		compute  func(*ggml.Graph) error
 		want     string
 	}{
-		"all":              {b.Device().SupportsOp, compute, "none"}, // which the CPU says of functions of this process, too
-		"every op":         {isOp, compute, "silu_back, rms_norm_back, soft_max_back, rope_back, out_prod"},
-		"lacks one":        {lacks("soft_max_back"), compute, "silu_back, rms_norm_back, rope_back, out_prod"},
-		"lacks in place":   {lacks("sum_rows"), compute, "silu_back, rope_back, out_prod"}, // there is nothing to compare with
-		"lacks all":        {lacks("silu_back", "rms_norm_back", "soft_max_back", "rope_back", "out_prod"), compute, "none"},
-		"one is wrong":     {isOp, otherwise("rms_norm_back", 1), "silu_back, soft_max_back, rope_back, out_prod"},
-		"one is no number": {isOp, otherwise("silu_back", nan), "rms_norm_back, soft_max_back, rope_back, out_prod"},
+		"all":                 {b.Device().SupportsOp, compute, "none"}, // which the CPU says of functions of this process, too
+		"every op":            {isOp, compute, "silu_back, rms_norm_back, soft_max_back, rope_back, out_prod"},
+		"lacks one":           {lacks("soft_max_back"), compute, "silu_back, rms_norm_back, rope_back, out_prod"},
+		"lacks in place":      {lacks("sum_rows"), compute, "silu_back, rope_back, out_prod"}, // there is nothing to compare with
+		"lacks all":           {lacks("silu_back", "rms_norm_back", "soft_max_back", "rope_back", "out_prod"), compute, "none"},
+		"one is wrong":        {isOp, otherwise("rms_norm_back", 1), "silu_back, soft_max_back, rope_back, out_prod"},
+		"one is not a number": {isOp, otherwise("silu_back", nan), "rms_norm_back, soft_max_back, rope_back, out_prod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := need.Value(nn.FindOptionalOps(ggml.CPUBufferType(), k.supports, k.compute))(t)

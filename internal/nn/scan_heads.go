@@ -57,7 +57,7 @@ func (f *scanChunks) output() *ggml.Tensor {
 // ofStates is what tokens read of the states before their chunk [size, chunk, …], were all of these left.
 func (f *scanChunks) ofStates() *ggml.Tensor { return f.transposed(mulMat(f.c, f.q, f.states)) }
 
-// grads returns the gradients of x, g, B and C, given that of y [size, chunk, …].
+// grads returns the gradients of x, g, B and C, given the gradient of y [size, chunk, …].
 func (f *scanChunks) grads(dy *ggml.Tensor, numbers []int64) []*ggml.Tensor {
 	c := f.c
 	perToken := func(x, y *ggml.Tensor) *ggml.Tensor { return c.SumRows(c.Mul(x, y)) }

@@ -80,7 +80,7 @@ func Open(ctx context.Context, o Options) (*File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a temporary file is needed: %w; set TMPDIR, or name a folder for caches", err)
 		}
-		os.Remove(file.Name()) // now, so that a killed process leaves none, on systems that can remove an open file
+		os.Remove(file.Name()) // a killed process then leaves no file, where the system can remove an open one
 		return begin(file, o)
 	}
 	if err := filelink.MkdirAll(filepath.Dir(o.Path), 0o777); err != nil {

@@ -279,8 +279,8 @@ func (c *connection) read(p []byte) error {
 	return c.transfer(p, c.server.SetReadDeadline, func(p []byte) (int, error) { return io.ReadFull(c.server, p) })
 }
 
-// transfer reads or writes p, as long as the server makes progress, or computes a graph and is
-// alive, until hurried.
+// transfer reads or writes p. It gives up when the relay is hurried, or when the server makes no progress and neither
+// computes a graph nor answers on another connection.
 func (c *connection) transfer(p []byte, deadline func(time.Time) error, f func([]byte) (int, error)) error {
 	defer c.relay.wait()()
 	stall := c.relay.stall

@@ -38,7 +38,7 @@ func (s *Tokens) Earlier(p Pass, f *nn.Feed, i, back int) (token int32, ok bool)
 	return s.kept[int(p.First)+row][at], true
 }
 
-// Before returns the tokens of a row's sequence before those of the pass.
+// Before returns the tokens of a row's sequence that come before the pass.
 func (s *Tokens) Before(p Pass, f *nn.Feed, row int) []int32 {
 	return s.kept[int(p.First)+row][:f.Positions[row*f.Length()]]
 }

@@ -29,7 +29,7 @@ const (
 	layerEmbdNorm = "per_layer_proj_norm"
 )
 
-// layerEmbeddings are those of the tokens for each layer [size, n]: rows of a second embedding, if the model has one, and what
+// layerEmbeddings are the embeddings of the tokens for each layer [size, n]: rows of a second embedding, if the model has one, and what
 // a matrix makes of the first, x [n_embd, n].
 func (b *Builder) layerEmbeddings(t *nn.Tape, x *nn.Value) []*nn.Value {
 	c, p := b.config, b.outside()

@@ -94,7 +94,7 @@ func mamba2Beside(c *Config, _ int, attention, network Residual) Layer {
 // unusedAttentionBias is one that stock llama.cpp reads alone.
 func unusedAttentionBias(c *Config) []Weight { return []Weight{unused("attn_output.bias", c.Embd)} }
 
-// mixerModules are those of models whose layers have a mixer each.
+// mixerModules are the modules of models whose layers have a mixer each.
 var mixerModules = naming{root: "backbone", embed: "embeddings", matrices: map[Kind]string{
 	"ssm_in": "mixer.in_proj", "ssm_out": "mixer.out_proj", "ssm_x": "mixer.x_proj", "ssm_dt": "mixer.dt_proj",
 }}

@@ -118,7 +118,7 @@ func (c *Config) sizeFaults(bounds []sizeBound) (faults []string) {
 	return faults
 }
 
-// The values of new models are those of the models' authors.
+// New models begin with the values that the models' authors use.
 
 // countingDecays are 1, 2 and so on for the elements of a state, negative.
 func (s ScanSizes) countingDecays(_ *rand.Rand, values []float32) {

@@ -86,7 +86,7 @@ type Weight struct {
 	// Init makes the values of a new model; nil stands for ones in norms, and a normal distribution elsewhere.
 	Init func(rng *rand.Rand, values []float32)
 	// Rows are the row ranges of an adaptable matrix in order. A fused matrix has one for each matrix of other files.
-	// Matrices of experts have none: they are no modules in transformers.
+	// Matrices of experts have none: they are not modules in transformers.
 	Rows []Rows
 }
 
@@ -143,7 +143,7 @@ type Rows struct {
 	// Tiled are heads whose rows GGUF has in another order than transformers; TiledInputs are heads whose elements the
 	// matrix multiplies in another order.
 	Tiled, TiledInputs Tiling
-	// Parameter: the module is no linear layer, but has a matrix as its weight (transformers 5's routers).
+	// Parameter: the module is not a linear layer, but has a matrix as its weight (transformers 5's routers).
 	Parameter bool
 }
 

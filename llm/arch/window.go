@@ -73,7 +73,8 @@ func (c *Config) stretchLocalRoPE(a *Attention) {
 	}
 }
 
-// firstGlobal lets the first of so many layers see all, instead of the last, where a number says it.
+// firstGlobal lets the first of every WindowPattern layers see all tokens, instead of the last, if the file has a number
+// for the pattern and no list.
 func (c *Config) firstGlobal() {
 	if c.Window == 0 || c.LocalLayers != nil || c.WindowPattern == 0 {
 		return

@@ -21,7 +21,7 @@ type callObject struct {
 	name      string
 	named     bool // the name is there
 	arguments string
-	failed    bool // it is no call
+	failed    bool // the object is not a call
 }
 
 // read reads an object, and returns its size if it is whole, or how far it is one if it has failed.

@@ -38,7 +38,7 @@ func (h *callHeader) read(text string) (c ToolCall, n int) {
 }
 
 // An argumentsForm is a way to write arguments. It returns them as JSON text, as far as they are there, and how many bytes
-// they take, 0 if more are to come. Text that is no arguments takes a byte or more.
+// they take, 0 if more are to come. Text that is not arguments takes a byte or more.
 type argumentsForm interface {
 	read(text string, types map[string]string, ended bool) (arguments string, n int)
 }

@@ -163,7 +163,7 @@ func (x *inspector) splitMarkup(r *chat.Rendered) (list []string) {
 	return list
 }
 
-// longLine is the minimum number of bytes of a text line whose repetition is no coincidence.
+// longLine is the minimum number of bytes of a text line whose repetition is not a coincidence.
 const longLine = 64
 
 // readLines adds notes on lines of text.

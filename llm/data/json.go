@@ -243,7 +243,7 @@ func (s *jsonScanner) escape() *fault {
 		return nil
 	case 'u':
 	default:
-		return s.fault(BadJSON, `write a backslash as \\`, `\%c is no escape`, s.data[s.at+1])
+		return s.fault(BadJSON, `write a backslash as \\`, `\%c is not an escape`, s.data[s.at+1])
 	}
 	unit, ok := s.unit(s.at)
 	if !ok {
@@ -256,7 +256,7 @@ func (s *jsonScanner) escape() *fault {
 	if utf16.IsSurrogate(unit) {
 		low, _ := s.unit(s.at + 6)
 		if utf16.DecodeRune(unit, low) == utf8.RuneError {
-			return s.fault(BadEncoding, "remove it", `%s is half of a surrogate pair, which is no character`, s.data[s.at:s.at+6])
+			return s.fault(BadEncoding, "remove it", `%s is half of a surrogate pair, which is not a character`, s.data[s.at:s.at+6])
 		}
 		s.at += 6
 	}

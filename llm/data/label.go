@@ -60,7 +60,7 @@ func (r *record) label(x *Example) *fault {
 	case "false", "0":
 		x.Label = Undesirable
 	default:
-		return faultf(WrongType, "write true for a desirable answer, and false for an undesirable one", "%q is %s, which is no label", name, shortened(string(bytes.TrimSpace(value))))
+		return faultf(WrongType, "write true for a desirable answer, and false for an undesirable one", "%q is %s, which is not a label", name, shortened(string(bytes.TrimSpace(value))))
 	}
 	if x.HasText() {
 		if strings.TrimSpace(x.Completion) == "" {

@@ -55,7 +55,7 @@ func TestNothingVanishes(t *testing.T) {
 			want: "the chat template has no place for the reasoning of the assistant (reasoning_content)" + remedy},
 		{name: "thinking beside instructions", line: `{"instruction": "U", "output": "A", "thinking": "R"}`, template: plainML,
 			want: "the chat template has no place for the reasoning of the assistant (thinking)" + remedy},
-		{name: "thinking that is no text", line: `{"prompt": "U", "completion": "A", "thinking": true}`, template: plainML, notes: []string{"rendered", "unused key thinking"}},
+		{name: "thinking that is not a text", line: `{"prompt": "U", "completion": "A", "thinking": true}`, template: plainML, notes: []string{"rendered", "unused key thinking"}},
 		{name: "reasoning beside raw texts", line: `{"prompt": "U", "completion": "A", "reasoning_content": "R"}`,
 			want: "a prompt and completion in plain text have no place for the reasoning of the assistant; remove it from the record, or use a chat template"},
 		{name: "reasoning of earlier answers", line: inMessages(`{"role": "assistant", "reasoning_content": "R", "content": "A"}, ` + question + `, {"role": "assistant", "reasoning_content": "S", "content": "B"}`), template: lastThinks,

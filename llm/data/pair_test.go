@@ -106,7 +106,7 @@ func TestBrokenPairs(t *testing.T) {
 	// Faults within a line have a column.
 	for line, want := range map[string]string{
 		`{"prompt": "U", "chosen": "A", "chosen": "C", "rejected": "B"}`:  `32: key "chosen" is given twice; remove one of them`,
-		`{"prompt": "U", "chosen": "A\ud800", "rejected": "B"}`:           `29: \ud800 is half of a surrogate pair, which is no character; remove it`,
+		`{"prompt": "U", "chosen": "A\ud800", "rejected": "B"}`:           `29: \ud800 is half of a surrogate pair, which is not a character; remove it`,
 		"{\"prompt\": \"U\", \"chosen\": \"A\xff\", \"rejected\": \"B\"}": `29: byte 0xff is not valid UTF-8; convert the file to UTF-8`,
 		`{"prompt": "U", "chosen": "A", "rejected": "B"`:                  `47: it ends where a comma or } is expected; write each object in one line (JSONL), or all of them as one list in a .json file`,
 	} {

@@ -43,7 +43,7 @@ func NewAlignment(student, teacher *tokenizer.Tokenizer) (*Alignment, error) {
 			a.of[id], taken[of] = of, true
 		}
 	}
-	for _, bytes := range []bool{false, true} { // a byte's own token yields to a character's
+	for _, bytes := range []bool{false, true} { // a token of a character comes before a token of a byte with the same text
 		for id := range tokenizer.ID(student.NumTokens()) {
 			if text, is := textOf(student, id); is && isByte(student, id) == bytes {
 				if of, has := texts[text]; has {

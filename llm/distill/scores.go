@@ -24,7 +24,7 @@ type Options struct {
 	// case.
 	Key string
 	ScorerOptions
-	// Names are those of the teacher in samples, "" of the first teacher. The scores are of the samples that have one of
+	// Names are the names of the teacher in samples, "" of the first teacher. The scores are of the samples that have one of
 	// them; nil stands for all samples.
 	Names []string
 

@@ -159,7 +159,7 @@ func (w *callWriter) arguments(tools []tool) (list []string, rules string, err e
 		rules, list, err = grammar.JSONSchemas(schemas...)
 		return list, rules, err
 	}
-	var schemas [][]byte // of parameters that are no strings
+	var schemas [][]byte // of parameters that are not strings
 	for _, t := range tools {
 		body, err := w.parameters(t, &schemas)
 		if err != nil {

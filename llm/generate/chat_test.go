@@ -281,7 +281,7 @@ func TestChatEnds(t *testing.T) {
 	first := slices.Index(drawn, end)
 	before := m.Tokenizer.Decode(drawn[:first], tokenizer.DecodeOptions{Continuation: true})
 	text := m.Tokenizer.TokenText(end)
-	require.Len(t, text, 1, "the test needs a letter that is no part of another token's text: %q", all.Content)
+	require.Len(t, text, 1, "the test needs a letter that is not part of another token's text: %q", all.Content)
 	require.NotContains(t, before, text)
 
 	ends := letters(t, func(c *tokenizer.Config) { c.ExtraEOG = []tokenizer.ID{end} })

@@ -24,7 +24,7 @@ type text struct {
 	chunk    int // tokens of the prompt that the next pass computes
 	began    time.Time
 	logits   []float32
-	fits     bool // a text that fills the context is no error
+	fits     bool // a text that fills the context is not an error
 	out      feed
 }
 

@@ -60,7 +60,7 @@ func (a *automaton) tokenIDs(v *tokenizer.Tokenizer) ([]int32, error) {
 		if t.text != "" {
 			list := v.Encode(t.text, tokenizer.EncodeOptions{ParseSpecial: true})
 			if len(list) != 1 {
-				return nil, fmt.Errorf("%w: %s is no single token", ErrVocabulary, t.text)
+				return nil, fmt.Errorf("%w: %s is not a single token", ErrVocabulary, t.text)
 			}
 			ids[i] = list[0]
 		}

@@ -117,7 +117,7 @@ func TestTokensOfGrammars(t *testing.T) {
 	require.NoError(t, m.Accept(2))
 
 	_, err := need.Value(Parse(`root ::= <none>`))(t).NewMatcher(v)
-	require.EqualError(t, err, "the grammar does not fit the vocabulary: <none> is no single token")
+	require.EqualError(t, err, "the grammar does not fit the vocabulary: <none> is not a single token")
 	_, err = need.Value(Parse(`root ::= <[9999]>`))(t).NewMatcher(v)
 	require.EqualError(t, err, "the grammar does not fit the vocabulary: there is no token 9999 among its 280")
 	m = need.Value(need.Value(Parse(`root ::= "a"`))(t).NewMatcher(v, 1))(t)

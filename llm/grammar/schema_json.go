@@ -36,17 +36,17 @@ func readJSON(text []byte) (any, error) {
 	d.UseNumber()
 	value, err := readValue(d, 0)
 	if err != nil {
-		return nil, fmt.Errorf("the JSON schema is no JSON: %w", err)
+		return nil, fmt.Errorf("the JSON schema is not valid JSON: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("the JSON schema is no JSON: something follows it")
+		return nil, errors.New("the JSON schema is not valid JSON: text follows its end")
 	}
 	return value, nil
 }
 
 func readValue(d *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("more than %d values in values", maxDepth)
+		return nil, fmt.Errorf("more than %d nested values", maxDepth)
 	}
 	t, err := d.Token()
 	if err != nil {

@@ -154,7 +154,7 @@ func (n *keyNode) add(name string) {
 	n.ends = true
 }
 
-// keysOutside returns what may follow the characters of a node so that the key is no name.
+// keysOutside returns what may follow the characters of a node so that the key is not a name.
 func (w *schemaWriter) keysOutside(n *keyNode, path string) (string, error) {
 	if len(n.runs) == 0 {
 		return "char char*", nil

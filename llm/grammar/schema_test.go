@@ -83,8 +83,8 @@ func TestJSONSchema(t *testing.T) {
 
 func TestJSONSchemaErrors(t *testing.T) {
 	for schema, message := range map[string]string{
-		`{`:                               `the JSON schema is no JSON: unexpected EOF`,
-		`{} {}`:                           `the JSON schema is no JSON: something follows it`,
+		`{`:                               `the JSON schema is not valid JSON: unexpected EOF`,
+		`{} {}`:                           `the JSON schema is not valid JSON: text follows its end`,
 		`1`:                               `the JSON schema is 1; it must be an object, true or false`,
 		`false`:                           `the JSON schema is false, which no value satisfies`,
 		`{"type": "text"}`:                `the JSON schema: there is no type "text"`,
@@ -115,7 +115,7 @@ func TestJSONSchemaErrors(t *testing.T) {
 		`{"allOf": [{"$ref": "#"}, {"type": "string"}]}`:                  `the JSON schema is too large: it combines to more than 16384 schemas`,
 		`{"allOf": [{"type": "string"}, {"type": "integer"}]}`:            `the JSON schema: no value satisfies all of its schemas`,
 		`{"allOf": [{"pattern": "a"}, {"pattern": "b"}]}`:                 `the JSON schema: two schemas of the same values both have pattern; that is unsupported`,
-		strings.Repeat(`{"items":`, 200) + `1` + strings.Repeat(`}`, 200): `the JSON schema is no JSON: more than 128 values in values`,
+		strings.Repeat(`{"items":`, 200) + `1` + strings.Repeat(`}`, 200): `the JSON schema is not valid JSON: more than 128 nested values`,
 		`{"allOf": [` + strings.Repeat(`{"anyOf": [{"minLength": 1}, {"maxLength": 9}]},`, 20) + `true]}`: `the JSON schema: its combinations have more than 256 alternatives`,
 	} {
 		_, err := ParseJSONSchema([]byte(schema))

@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A file that is no model of a known kind is refused in one line that names it.
+// A file that is not a model of a known kind is refused in one line that names it.
 func TestLoadErrors(t *testing.T) {
 	made := need.Value(model.New(llmtest.TinyConfig(false), nil, 1))(t)
 	defer made.Close()

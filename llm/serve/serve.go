@@ -155,7 +155,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, to any) error {
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // only the end of the connection is read from now on
 	if err := plainjson.Unmarshal(body, to); err != nil {
-		return invalid("", "the body is no request: %v", err)
+		return invalid("", "the body is not a request: %v", err)
 	}
 	return nil
 }

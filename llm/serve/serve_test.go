@@ -306,7 +306,7 @@ func TestErrors(t *testing.T) {
 		status     int
 		want       string // in the error
 	}{
-		{"/v1/chat/completions", `{`, 400, "the body is no request"},
+		{"/v1/chat/completions", `{`, 400, "the body is not a request"},
 		{"/v1/chat/completions", `{"messages": 3}`, 400, "messages must be a list"},
 		{"/v1/chat/completions", `{"messages": []}`, 400, "messages is empty"},
 		{"/v1/chat/completions", `{"messages": [{"content": "a"}]}`, 400, "messages[0] has no role"},
@@ -325,7 +325,7 @@ func TestErrors(t *testing.T) {
 		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}, "json_schema": {}}`, 400, "exclude each other"},
 		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}, "tools": [{"type": "function"}]}`, 400, "is not known well enough to force calls"},
 		{"/v1/chat/completions", `{` + talk + `, "grammar": "root ::= x"}`, 400, `there is no rule \"x\"`},
-		{"/v1/chat/completions", `{` + talk + `, "grammar": "root ::= <none>"}`, 400, "is no single token"},
+		{"/v1/chat/completions", `{` + talk + `, "grammar": "root ::= <none>"}`, 400, "is not a single token"},
 		{"/v1/completions", `{"prompt": "a", "json_schema": {}, "grammar": "root ::= \"a\""}`, 400, "grammar and json_schema exclude each other"},
 		{"/v1/completions", `{"prompt": "a", "max_tokens": 500, "grammar": "root ::= [ab] root \"c\" | [ab] root \"d\""}`, 400, "too many derivations"},
 		{"/v1/chat/completions", `{` + talk + `, "logit_bias": {"3": 1}}`, 400, "logit_bias"},

@@ -141,7 +141,7 @@ func TestPlantedDefects(t *testing.T) {
 		{"a claim of what is only in a comment", []string{"ggml_very_last.", "ggml_very_last, ggml_in_comment."}, "VeryLast claims ggml_in_comment, which is not in the headers\n"},
 		{"a claim of what is only in a string", []string{"ggml_very_last.", "ggml_very_last, ggml_in_string."}, "VeryLast claims ggml_in_string, which is not in the headers\n"},
 		{"a false prefix", []string{"ggml_very_last.", "ggml_very_last, GGML_LIE_…."}, "VeryLast claims GGML_LIE_…, and nothing in the headers begins so\n"},
-		{"a false range", []string{"ggml_very_last.", "ggml_very_last to ggml_add."}, "VeryLast claims ggml_very_last to ggml_add, which is no range of functions of a header\n"},
+		{"a false range", []string{"ggml_very_last.", "ggml_very_last to ggml_add."}, "VeryLast claims ggml_very_last to ggml_add, which is not a range of functions of a header\n"},
 		{"a false claim of a constant", []string{"C: GGML_ROPE_TYPE_NEOX", "C: GGML_ROPE_TYPE_LIE"}, "GGML_ROPE_TYPE_…: 1 values not bound:\n\tGGML_ROPE_TYPE_NEOX\nNeoX claims GGML_ROPE_TYPE_LIE, which is not in the headers\n"},
 		{"a value is missing", []string{"\tF16 Type = C.GGML_TYPE_F16\n", ""}, "enum ggml_type: 1 values not bound:\n\tGGML_TYPE_F16\n"},
 		{"a value is used where nobody sees it", []string{"\tF16 Type", "\tf16 Type"}, "enum ggml_type: 1 values not bound:\n\tGGML_TYPE_F16\n"},

@@ -147,7 +147,7 @@ func (r *report) acceptRange(c *cAPI, claimed map[string]string, symbol, first, 
 	from, ok1 := c.at[first]
 	to, ok2 := c.at[last]
 	if !ok1 || !ok2 || from > to || c.functions[from].header != c.functions[to].header {
-		r.problem("%s claims %s to %s, which is no range of functions of a header", symbol, first, last)
+		r.problem("%s claims %s to %s, which is not a range of functions of a header", symbol, first, last)
 		return
 	}
 	for _, f := range c.functions[from : to+1] {

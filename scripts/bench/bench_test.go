@@ -81,7 +81,7 @@ func TestChart(t *testing.T) {
 	points = need.Value(line{from: "Scaling", unit: "loss"}.points(s, "@"))(t)
 	require.Equal(t, plotter.XYs{{X: 1, Y: 4}, {X: 2, Y: 3}}, points)
 	_, err := line{from: "Step", unit: "tok/s"}.points(s, "base")
-	require.ErrorContains(t, err, "is no number")
+	require.ErrorContains(t, err, "is not a number")
 }
 
 // The page shows the measurements, and its links lead to files.

@@ -86,7 +86,7 @@ func (l line) points(s *resultSet, x string) (plotter.XYs, error) {
 			}
 			n, err := strconv.ParseFloat(at, 64)
 			if err != nil {
-				return nil, fmt.Errorf("%s=%s of %s is no number", x, at, r.bench)
+				return nil, fmt.Errorf("%s=%s of %s is not a number", x, at, r.bench)
 			}
 			values[n] = v
 		}

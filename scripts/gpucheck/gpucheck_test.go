@@ -76,7 +76,7 @@ func TestLimits(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	for args, want := range map[string]string{
-		"-sizes 2B": `-sizes: there is no model "2B"`, "-contexts 0": `-contexts: "0" is no length`, "x": `unknown argument "x"; -help lists the flags`,
+		"-sizes 2B": `-sizes: there is no model "2B"`, "-contexts 0": `-contexts: "0" is not a length`, "x": `unknown argument "x"; -help lists the flags`,
 	} {
 		_, err := parse(strings.Fields(args))
 		require.EqualError(t, err, want)

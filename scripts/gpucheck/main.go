@@ -95,7 +95,7 @@ func parse(args []string) (*options, error) {
 	for _, text := range strings.Split(*contexts, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-contexts: %q is no length", text)
+			return nil, fmt.Errorf("-contexts: %q is not a length", text)
 		}
 		o.contexts = append(o.contexts, n)
 	}

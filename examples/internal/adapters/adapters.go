@@ -19,7 +19,7 @@ type Arg struct {
 	Scale      float32
 }
 
-// Parse splits FILE[=SCALE] at the last =. If the part after it is no number, or a file of the whole name
+// Parse splits FILE[=SCALE] at the last =. If the part after it is not a number, or a file of the whole name
 // exists, the whole argument is the file.
 func Parse(flag, arg string) (Arg, error) {
 	path, number := runs.CutScale(arg)

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A Foreign is a flag of other programs, or a key of their files, that is no mere alias: its values are written
+// A Foreign is a flag of other programs, or a key of their files, that is not just an alias: its values are written
 // differently, or nothing here corresponds to it.
 type Foreign struct {
 	Names []string // a key of a mapping in a file is written "lora-parameters.rank"

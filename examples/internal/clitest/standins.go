@@ -40,7 +40,7 @@ func runProgram(_ string, args []string) int {
 	name, ok := strings.CutPrefix(path, "github.com/goggml/ggml/examples/")
 	program := os.Getenv("PROGRAM_" + name)
 	if !ok || program == "" {
-		return fail("%s is no program of this module that advice names", args[1])
+		return fail("%s is not a program of this module that advice names", args[1])
 	}
 	return become(program, args[2:]...)
 }

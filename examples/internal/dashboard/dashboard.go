@@ -102,7 +102,7 @@ func reachable(a net.Addr, interfaces func() ([]net.Addr, error)) string {
 // Close stops listening.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// Serve answers until the context ends; that end is no error.
+// Serve answers until the context ends; that end is not an error.
 func (s *Server) Serve(ctx context.Context) error {
 	h := &http.Server{Handler: s.guard(s.handler()), ReadTimeout: s.patience, WriteTimeout: 3 * s.patience, IdleTimeout: s.patience, MaxHeaderBytes: 1 << 16}
 	stop := context.AfterFunc(ctx, func() {

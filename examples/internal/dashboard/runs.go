@@ -144,8 +144,8 @@ func (f *folder) describe(w http.ResponseWriter, r *http.Request) {
 	}{text(run.Config), text(run.Commands), of.Manifest.Program, of.Manifest.GGML, of.Manifest.Files})
 }
 
-// metrics answers with the lines of the metrics that the page lacks, null for broken ones. version and from
-// identify their position. More lines follow until next equals from.
+// metrics answers with the lines of the metrics file that the page does not have yet, and null for a broken line. The
+// parameters version and from say how far the page has read. It asks again until next equals from.
 func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
 	of := f.named(w, r)
 	if of == nil {

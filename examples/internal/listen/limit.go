@@ -101,7 +101,7 @@ func (l *limited) closeIdle() {
 	}
 }
 
-// hasRoom keeps the connections that become idle: another one has ended, and freed its slot.
+// hasRoom takes closeIdle back for connections that become idle later, since one has ended and freed its slot.
 func (l *limited) hasRoom() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,7 @@ type DataFlags struct {
 	ValidData    string   `name:"valid-data" aliases:"eval-dataset" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data" basic:""`
 	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Fraction of the training data to hold out instead of --valid-data, such as 0.05; 0 for none. Copies of a record stay on one side." group:"Data" basic:""`
 	ValidMax     int      `name:"valid-samples" range:"-1|[1,)" default:"64" help:"Held-out samples to evaluate, at most, spread evenly; -1 for all." group:"Data"`
-	ValidBatches *int     `name:"valid-batches" aliases:"val-batches" range:"-1|[1,65536]" placeholder:"N" help:"Likewise in batches of --batch samples, instead of --valid-samples; -1 for all." group:"Data"`
+	ValidBatches *int     `name:"valid-batches" aliases:"val-batches" range:"-1|[1,65536]" placeholder:"N" help:"Held-out samples to evaluate, at most, in batches of --batch samples; -1 for all. It replaces --valid-samples." group:"Data"`
 	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on only the first records, at most this many; -1 for all." group:"Data"`
 	Ctx          int      `name:"ctx" setting:"sample length" aliases:"max-seq-length,max-length,cutoff-len,model-max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data" basic:""`
 	TextFlags

@@ -113,7 +113,7 @@ func (k *Case) check(t *testing.T, dev *Device, operands []Operand, reference fu
 	if !ok {
 		return false
 	}
-	require.True(t, view || !k.InPlace, "the result is no view of the operand")
+	require.True(t, view || !k.InPlace, "the result is not a view of the operand")
 	want := reference()
 	require.Equal(t, want.Ne, got.Shape, "%s: %s", dev.Name, describe(operands))
 	if k.Unordered {

@@ -81,7 +81,7 @@ func NewDraw(seed uint64, typ ggml.Type) *Draw {
 // RNG returns a random generator with a seed.
 func RNG(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
 
-// Shape draws four sizes; ones, and sizes that are no multiple of a vector register, are frequent.
+// Shape draws four sizes; ones, and sizes that are not a multiple of a vector register, are frequent.
 func (d *Draw) Shape() [4]int64 {
 	rows := []int64{1, 1, 2, 3, 5}
 	pick := func() int64 { return rows[d.IntN(len(rows))] }

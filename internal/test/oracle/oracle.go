@@ -86,7 +86,7 @@ func (p *Program) addLeaf(t *ggml.Tensor, inputs Inputs) error {
 	return err
 }
 
-// rootOf returns the root of a tensor that is no view; it adds a new one if necessary.
+// rootOf returns the root of a tensor that is not a view; it adds a new one if necessary.
 func (p *Program) rootOf(t *ggml.Tensor, inputs Inputs) (int, error) {
 	if i, known := p.index[t.Key()]; known {
 		return i, nil

@@ -46,7 +46,7 @@ func main() {
 	}
 	read(r, &head)
 	if head.Magic != 0x46554747 {
-		log.Fatal(os.Args[1], " is no GGUF file")
+		log.Fatal(os.Args[1], " is not a GGUF file")
 	}
 	keys := map[string]any{}
 	for range head.Keys {

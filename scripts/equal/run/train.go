@@ -22,7 +22,7 @@ func (r *results) train(m *model.Model) *lora.Adapter {
 		Batch: 2, Accumulate: 2, Dropout: 0.1, NEFTune: 5, Checkpointing: train.CheckpointingOn,
 		LoRAPlus: 4, AdamW: train.DefaultAdamW(),
 	}
-	unclipped := train.DefaultAdamW() // the clipping factor is another rounding, which lowerings may change
+	unclipped := train.DefaultAdamW() // clipping multiplies by a factor, whose rounding may differ between lowerings
 	unclipped.Clip = 0
 	plain := train.Options{
 		Batch: 4, Accumulate: 1, GroupByLength: true, Checkpointing: train.CheckpointingOff, ComputeType: ggml.BF16,
