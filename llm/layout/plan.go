@@ -170,7 +170,7 @@ func (p Planner) search() (*planSearch, error) {
 	s.need = func(sp spread) ([]int64, error) {
 		sizes, err := p.Need(s.layout(sp))
 		if err != nil || len(sizes) != len(devices) {
-			return nil, cmp.Or(err, fmt.Errorf("Need returned the memory of %s; the layout has %s", counted.Of(len(sizes), "device"), counted.Of(len(devices), "device")))
+			return nil, cmp.Or(err, fmt.Errorf("the function Need returned the memory of %s; the layout has %s", counted.Of(len(sizes), "device"), counted.Of(len(devices), "device")))
 		}
 		// In a layout, the CPU is last.
 		last := len(sizes) - 1

@@ -37,7 +37,7 @@ func TestPlannerErrors(t *testing.T) {
 		"the layout has " + d.Name() + " twice; list each device once":                                  {Layers: 2, Need: need, Devices: []*ggml.Device{d, d}},
 		"device 0 of the layout is nil":                                                                 {Layers: 2, Need: need, Devices: []*ggml.Device{nil}},
 		"a layer with all that belongs to it needs 9.0 KiB of " + d.Name() + ", which has 1.0 KiB free": {Layers: 1, Devices: []*ggml.Device{d}, Free: layout.Sizes{1024}, Need: func(layout.Layout) (layout.Sizes, error) { return layout.Sizes{9 << 10, 0}, nil }},
-		"Need returned the memory of 1 device; the layout has 2 devices":                                {Layers: 2, Devices: []*ggml.Device{d}, Need: func(layout.Layout) (layout.Sizes, error) { return layout.Sizes{1}, nil }},
+		"the function Need returned the memory of 1 device; the layout has 2 devices":                   {Layers: 2, Devices: []*ggml.Device{d}, Need: func(layout.Layout) (layout.Sizes, error) { return layout.Sizes{1}, nil }},
 	} {
 		_, err := p.Plan()
 		require.EqualError(t, err, says)
