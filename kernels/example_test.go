@@ -199,7 +199,6 @@ func ExampleCausalAttentionGrad() {
 	// Output: [1 1 2] [1.5 0.5]
 }
 
-// The second token finds half of what the first left, under the same key, and moves it to its own value.
 // Of three keys with equal scores, the first query sees one and the second two.
 func ExampleCachedAttention() {
 	s := newSheet()
@@ -210,6 +209,7 @@ func ExampleCachedAttention() {
 	// Output: [1 1 2] [1 1.5]
 }
 
+// The second token finds half of what the first left, under the same key, and moves it to its own value.
 func ExampleGatedDeltaRule() {
 	s := newSheet()
 	ones, half := s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, float32(math.Log(0.5))}, 1, 2)
