@@ -160,7 +160,7 @@ KERN_BF16_INLINE __mmask16 kern_sees(const struct kern_lane *l, int key) {
 	return interval & ~_mm512_mask_cmp_epi32_mask(_mm512_cmple_epi32_mask(l->hidden_from, k), k, l->hidden_to, _MM_CMPINT_LT);
 }
 
-// Returns the scores of a key, of products with the queries; bent is the tanh of a softcap.
+// Turns the products of a key with the queries into scores; bent is the tanh of a softcap.
 KERN_BF16_INLINE __m512 kern_score(const struct kern_lane *l, __m512 product, int key, bool changed, __m512 *bent) {
 	if (!changed) {
 		return _mm512_mul_ps(product, l->factor);

@@ -1,6 +1,6 @@
 package kernels
 
-// The flags are those of package ggml; its cgo.go gives the reasons.
+// Package ggml has the same flags; its cgo.go gives the reasons.
 
 // #cgo linux CFLAGS: -I${SRCDIR}/../ggml/include
 // #cgo linux LDFLAGS: -L${SRCDIR}/../ggml/lib -Wl,-rpath,${SRCDIR}/../ggml/lib

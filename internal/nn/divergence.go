@@ -7,8 +7,8 @@ import (
 )
 
 // DivergenceOperands are logits [vocab, n] beside the k most likely labels of a teacher for each token, I32 [k, n], with
-// their probabilities and the one of all other labels, F32 [k+1, n], and the weights of the losses, F32 [1, n]. Beta
-// selects the divergence, see [github.com/goggml/ggml/kernels.Divergence].
+// their probabilities and the total probability of all other labels, F32 [k+1, n], and the weights of the losses,
+// F32 [1, n]. Beta selects the divergence, see [github.com/goggml/ggml/kernels.Divergence].
 type DivergenceOperands struct {
 	Logits                 *ggml.Tensor
 	Labels, Probs, Weights TokenInput

@@ -145,7 +145,7 @@ func (t *Tape) SectionPositions(n int64) PositionInput {
 	return t.positions("positions of sections", 4*n, 3)
 }
 
-// positions is an input of n numbers, of which the first are positions once for each axis.
+// positions is an input of n numbers: the tokens' positions, repeated for each axis; the rest is 0.
 func (t *Tape) positions(name string, n int64, axes int) PositionInput {
 	return func(negated bool) *ggml.Tensor {
 		name, sign := name, int32(1)

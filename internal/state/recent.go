@@ -37,7 +37,7 @@ func NewRecent(o Options, width, before int) (*Recent, error) {
 		return nil, err
 	}
 	if width < 1 || before < 0 {
-		return nil, fmt.Errorf("a convolution of %d tokens of width %d is impossible", before+1, width)
+		return nil, fmt.Errorf("a convolution over %d tokens of %d numbers each is impossible: both must be at least 1", before+1, width)
 	}
 	if before > recentTokens/2 {
 		return nil, fmt.Errorf("a convolution looks at %d tokens before its own; the limit is %d", before, recentTokens/2)

@@ -43,7 +43,7 @@ func (s *Tokens) Before(p Pass, f *nn.Feed, row int) []int32 {
 	return s.kept[int(p.First)+row][:f.Positions[row*f.Length()]]
 }
 
-// Prepare does nothing: a pass reads what is kept.
+// Prepare does nothing: a pass only reads the kept tokens.
 func (s *Tokens) Prepare(int, int, int) error { return nil }
 
 // Commit appends the tokens of the pass.

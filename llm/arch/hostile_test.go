@@ -68,5 +68,5 @@ func TestHostileStates(t *testing.T) {
 	_, err := arch.Attention{HeadSize: 1 << 40, KVHeads: 1 << 40}.NewStates(o)
 	assert.EqualError(t, err, "a KV cache of 1099511627776 heads of 1099511627776 elements and a window of 0 tokens is impossible")
 	_, err = arch.ShortConv{Width: -1, Length: 3}.NewStates(o)
-	assert.EqualError(t, err, "a convolution of 3 tokens of width -1 is impossible")
+	assert.EqualError(t, err, "a convolution over 3 tokens of -1 numbers each is impossible: both must be at least 1")
 }

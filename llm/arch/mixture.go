@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// mixture describes experts in a row of the table, beside the keys.
+// mixture is the part of an architecture's row that describes its experts; keys of the file give the rest.
 type mixture struct {
 	router     Router // with the defaults for absent keys
 	reads      expertKeys

@@ -62,7 +62,7 @@ type Presence int
 // The presences.
 const (
 	Never Presence = iota
-	Maybe          // a file may have it
+	Maybe          // a file has it or not
 	Always
 )
 

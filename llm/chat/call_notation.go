@@ -6,7 +6,7 @@ import (
 )
 
 // A notation is a way to write values that is similar to JSON: literals of Python, or with a mark around texts. Keys need no
-// quotes, and {}, () and [] surround lists of values and of keys with values.
+// quotes, and any of {}, () and [] may surround a list of values, or of key-value pairs.
 type notation struct {
 	textMark string // around texts, without escapes; "": ' and " are, with Python's
 }

@@ -65,7 +65,7 @@ type Scheduler struct {
 	prompts   []*text           // whose prompts are computed, in the order of their arrival
 	shorter   bool              // the last chunk began with shorter prompts than the first
 	texts     []*text           // that are generated
-	encodings []*encoding       // the next one first
+	encodings []*encoding       // in order: the first is computed next
 	encoded   bool              // the last chunk was an encoding's
 	kept      []*infer.Sequence // of finished texts, the oldest first
 	steps     stepper

@@ -14,7 +14,7 @@ import (
 const (
 	maxText    = 4 << 20 // bytes
 	maxNesting = 256     // groups in groups
-	maxInRow   = 8       // repetitions of repetitions
+	maxInRow   = 8       // repetitions of one item, each of the one before, as in x*+?
 	noLimit    = -1      // of a repetition
 )
 

@@ -131,7 +131,7 @@ func (w *schemaWriter) otherKey(names []string, path string) (string, error) {
 	return w.rule(join(path, "key"), `"\"" `+body+` "\""`)
 }
 
-// A keyNode is a character of names.
+// A keyNode is a node of a trie of key names.
 type keyNode struct {
 	next map[rune]*keyNode
 	runs []rune // keys of next, in order

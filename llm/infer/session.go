@@ -61,7 +61,7 @@ type Session struct {
 	slots    []*Sequence // nil: free
 	scratch  stepScratch
 	adapters []*Adapters // of sequences
-	mixed    *mixture    // of all adapters; nil: not needed yet
+	mixed    *mixture    // the adapters of all sequences together; nil until needed
 	access   exclusive.Access
 }
 

@@ -206,7 +206,7 @@ func (c *Cache) checkMade() error {
 	case c == nil:
 		return errors.New("the copies are nil")
 	case c.ctx == nil:
-		return fmt.Errorf("the copies are a zero value; New makes some: %w", ggml.ErrZeroValue)
+		return fmt.Errorf("the weight cache is a zero value; New makes one: %w", ggml.ErrZeroValue)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func IsNumber(f *kong.Flag) bool {
 	return false
 }
 
-// number returns the type of a flag, without a pointer.
+// number returns the type of a flag's value. If the flag holds a pointer, that is the type it points to.
 func number(f *kong.Flag) reflect.Type {
 	if typ := f.Target.Type(); typ.Kind() == reflect.Pointer {
 		return typ.Elem()
