@@ -30,13 +30,13 @@ type adapterFlags struct {
 	NEFTune    float32  `name:"neftune-alpha" setting:"alpha of NEFTune" aliases:"neftune-noise-alpha" range:"[0,)" default:"0" help:"Noise added to embeddings in training (NEFTune, arXiv 2310.05914, which advises 5), for more varied chat answers; 0 for none." group:"Adapter"`
 
 	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the attention's query matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
-	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the key matrix, as --rank-wq." group:"Adapter"`
-	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the value matrix, as --rank-wq." group:"Adapter"`
-	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of queries, keys and values together, as --rank-wq, if the model has them in one matrix." group:"Adapter"`
-	WO      int `name:"rank-wo" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the attention's output matrix, as --rank-wq." group:"Adapter"`
-	FFNGate int `name:"rank-ffn-gate" aliases:"rank-w1" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the feed-forward gate matrix, as --rank-wq." group:"Adapter"`
-	FFNDown int `name:"rank-ffn-down" aliases:"rank-w2" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the feed-forward down matrix, as --rank-wq." group:"Adapter"`
-	FFNUp   int `name:"rank-ffn-up" aliases:"rank-w3" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the feed-forward up matrix, as --rank-wq." group:"Adapter"`
+	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the key matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
+	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the value matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
+	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the matrix of queries, keys and values, if the model has one for all three, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
+	WO      int `name:"rank-wo" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the attention's output matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
+	FFNGate int `name:"rank-ffn-gate" aliases:"rank-w1" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the feed-forward gate matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
+	FFNDown int `name:"rank-ffn-down" aliases:"rank-w2" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the feed-forward down matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
+	FFNUp   int `name:"rank-ffn-up" aliases:"rank-w3" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank of the feed-forward up matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
 	TokEmbd int `name:"rank-tok-embd" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the token embedding; by default, with -1 and 0, it is left out." group:"Adapter"`
 	Out     int `name:"rank-out" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the matrix that makes logits; by default, with -1 and 0, it is left out." group:"Adapter"`
 	AttNorm int `name:"rank-att-norm" range:"[0,)" default:"0" unset:"0" hidden:""`
