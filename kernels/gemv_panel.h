@@ -33,7 +33,7 @@ KERN_VNNI_INLINE void kern_load_transposed(__m512i *out, const char *const *rows
 	out[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-// Prefetches into the second cache: the first has no room for the next rows, and few lines on their way to it.
+// Prefetches into the L2 cache: L1 has no room for the next rows, and few fill buffers.
 KERN_VNNI_INLINE void kern_prefetch_l2(const char *from, size_t size) {
 	for (size_t i = 0; i < size; i += 64) { __builtin_prefetch(from + i, 0, 2); }
 }

@@ -40,8 +40,8 @@ func sweepWork(unchecked bool, r io.Reader, w io.Writer) error {
 	}
 }
 
-// Sweep judges every step-th variation in subprocesses: first with the checks of the ops, then those that are
-// refused without the checks.
+// Sweep judges every step-th variation in subprocesses. It calls the ops with their checks, and repeats the calls that
+// the checks refuse without checks.
 func Sweep(step int, command func(unchecked bool) *exec.Cmd) ([]verdict, error) {
 	s, err := newSweeper()
 	if err != nil {

@@ -31,7 +31,7 @@ type Engine struct {
 	backends []*ggml.Backend // of the devices
 	optional map[int]nn.OptionalOps
 	shared   *Workspace
-	there    *Engine                           // engine whose ops graphs use, see [NewPlanning]
+	there    *Engine                           // the target engine, whose ops graphs use; see [NewPlanning]
 	planned  func(u Use) (nn.Lowerings, error) // lowerings of the target layout
 	closed   bool
 	access   exclusive.Access

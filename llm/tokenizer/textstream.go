@@ -12,7 +12,7 @@ type sizes struct {
 
 var defaultSizes = sizes{window: 1 << 16, longWord: 1 << 16, wordWindow: 1 << 16, cache: 1 << 16}
 
-// A textStream encodes text without special tokens that comes in chunks. Ends of tokens are offsets in the
+// A textStream encodes text that arrives in chunks and has no special tokens. Ends of tokens are offsets in the
 // normalized text.
 type textStream struct {
 	model  model

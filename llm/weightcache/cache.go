@@ -204,7 +204,7 @@ func (of *copies) tensors() []*ggml.Tensor {
 func (c *Cache) checkMade() error {
 	switch {
 	case c == nil:
-		return errors.New("the copies are nil")
+		return errors.New("the weight cache is nil")
 	case c.ctx == nil:
 		return fmt.Errorf("the weight cache is a zero value; New makes one: %w", ggml.ErrZeroValue)
 	}
