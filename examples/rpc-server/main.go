@@ -35,7 +35,7 @@ type program struct {
 
 	Device  []string `name:"device" aliases:"devices" basic:"" placeholder:"NAME,…" help:"Devices to offer; by default the GPUs, or the CPU without a GPU. An unknown name lists this machine's devices." group:"Devices"`
 	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"CPU threads for each program; 0 is one per core." group:"Devices"`
-	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device for all clients together, in MiB; 0 for all of it, on the CPU for what is free at the start. Graphs and messages count beyond 16 MiB." group:"Devices"`
+	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device for all clients together, in MiB. 0 is all memory of a GPU, or the memory of the CPU that is free at the start. Graphs and messages beyond 16 MiB count, too." group:"Devices"`
 
 	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Cache weights in this folder, which is created if missing, so that the next program with the same weights need not send them. Programs that share a cache trust each other." group:"Cache"`
 	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Largest size of the cache, in MiB; the least recently used weights are removed first. 0 for any size." group:"Cache"`
