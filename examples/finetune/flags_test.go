@@ -171,7 +171,7 @@ func TestHelpOfAllFlags(t *testing.T) {
 				require.True(t, f.Tag.Has("range"), "%s has no range", name)
 			}
 			// The placeholder is the default, or the help states it.
-			if f.HasDefault && !f.IsBool() && f.Tag.PlaceHolder != "" && !strings.HasPrefix(f.Help, "Likewise ") {
+			if f.HasDefault && !f.IsBool() && f.Tag.PlaceHolder != "" {
 				require.Contains(t, f.Help, "default", name)
 			}
 		}
