@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/distill"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -55,24 +56,15 @@ func (t *teacher) asked() (*distill.Scorer, error) {
 }
 
 // open loads the model and makes a session of it.
-func (t *teacher) open() error {
-	p := t.p
-	o := model.LoadOptions{Repack: !p.NoRepack && t.devices.IsCPU()}
-	if err := t.load(o); err != nil {
-		return err
-	}
-	l, err := t.devices.Lay(p.Log(), t.model, func(to *estimate.Memory) error {
-		return infer.AddEstimate(to, t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights()})
-	})
-	if err != nil {
-		return fmt.Errorf("--teacher: %w", err)
-	}
-	if !l.IsCPU() {
-		t.unload()
-		o.Layout, o.Repack = l, !p.NoRepack
-		if err := t.load(o); err != nil {
+func (t *teacher) open() (err error) {
+	p, o := t.p, model.LoadOptions{Repack: !t.p.NoRepack}
+	if !t.devices.IsCPU() {
+		if o.Layout, err = t.lay(); err != nil {
 			return err
 		}
+	}
+	if err := t.load(o); err != nil {
+		return err
 	}
 	if t.engine, err = device.New(device.Options{Layout: t.model.Layout(), Threads: p.ThreadCount()}); err != nil {
 		return err
@@ -85,6 +77,21 @@ func (t *teacher) open() error {
 		return fmt.Errorf("--teacher-top-k: %w", err)
 	}
 	return nil
+}
+
+// lay returns the layout of the model with its session on the devices.
+func (t *teacher) lay() (l layout.Layout, err error) {
+	defer t.unload()
+	if err := t.load(model.LoadOptions{}); err != nil {
+		return l, err
+	}
+	l, err = t.devices.Lay(t.p.Log(), t.model, func(to *estimate.Memory) error {
+		return infer.AddEstimate(to, t.model, infer.SessionOptions{Context: t.longest, Adapters: t.adapters.Weights()})
+	})
+	if err != nil {
+		return l, fmt.Errorf("--teacher: %w", err)
+	}
+	return l, nil
 }
 
 // closeModel frees the memory of the teacher.
