@@ -146,7 +146,8 @@ func TestSchedulerChats(t *testing.T) {
 // endless begins a text that is generated until the test ends, and waits for its first token.
 func endless(t *testing.T, s *generate.Scheduler) {
 	t.Helper()
-	next, stop := first(s.Stream(context.Background(), generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{}), Options: generate.Options{IgnoreEOG: true}}))
+	tokens, _ := s.Stream(context.Background(), generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{}), Options: generate.Options{IgnoreEOG: true}})
+	next, stop := iter.Pull2(tokens)
 	t.Cleanup(stop)
 	_, err, _ := next()
 	require.NoError(t, err)
@@ -184,10 +185,6 @@ func TestSchedulerComputesShortPromptsBesideLongOnes(t *testing.T) {
 	require.Equal(t, 1, s.Load().Requests, "the long prompts take 25,000 passes")
 	cancel()
 	all.Wait()
-}
-
-func first(tokens iter.Seq2[generate.Token, error], _ *generate.Stats) (next func() (generate.Token, error, bool), stop func()) {
-	return iter.Pull2(tokens)
 }
 
 // Requests wait in order, up to a number; cancelled ones leave the queue. Close ends those that run and those that wait.
