@@ -22,9 +22,9 @@ var cachedAttention = &ggml.NativeOp{
 //
 //	softmax(scale · Q·Kᵀ + mask)·V → [value size, heads, n, batch]
 //
-// Q is F32 [size, n, heads, batch]; K [size, keys, groups, batch] and V [value size, keys, groups, batch] are F32 or F16; heads/groups
-// heads share the keys and values of a group. The mask is F16 [keys, n, 1, batch], −∞ for hidden keys. All have contiguous
-// rows. A query that sees no key gets zeros.
+// Q is F32 [size, n, heads, batch]; K [size, keys, groups, batch] and V [value size, keys, groups, batch] are F32 or F16;
+// heads/groups heads share the keys and values of a group. The mask is F16 [keys, n, 1, batch], −∞ for hidden keys. All
+// have contiguous rows. A query that sees no key gets zeros.
 //
 // It is [ggml.Context.FlashAttention] for many queries, with all products and sums in F32. Only the scores of a block of
 // queries and a tile of keys exist at a time, and keys that no query of a block sees cost nothing.

@@ -31,7 +31,8 @@ KERN_VNNI_INLINE __m256i kern_correction(__m256i q, int zero_point) {
 	return _mm256_mullo_epi32(sums, _mm256_set1_epi32(-zero_point));
 }
 
-// Returns the F16 scales of eight blocks as F32. A scale is in the low half of its lane in even lanes, else in the high half.
+// Returns the F16 scales of eight blocks as F32. Even ones are in the low 16 bits of their element, odd
+// ones in the high 16.
 KERN_VNNI_INLINE __m256 kern_scales(__m256i fours) {
 	const __m256i halves = _mm256_setr_epi32(0, 16, 0, 16, 0, 16, 0, 16);
 	return _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srlv_epi32(fours, halves)));

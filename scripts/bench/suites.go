@@ -240,7 +240,7 @@ var (
 	recurrentSection = section{
 		title: "Training with the gated delta rule",
 		text: "One sample a step, base in Q8_0, rank 8, with checkpointing. First two layers of Qwen3.5-0.8B's widths with a small vocabulary, in turn " +
-			"with two layers of attention: the ratio is that of their speeds.",
+			"with two layers of attention, as the ratio of their speeds.",
 		views: []view{
 			table{from: []string{"GatedDeltaLayer"}, rows: []key{{"context", "tokens"}}, columns: append(
 				stepColumns[:3:3], column{head: "tokens/s × attention's", unit: "×attention", format: "%.2f"},
