@@ -58,7 +58,6 @@ type Scheduler struct {
 
 	mu      sync.Mutex
 	waiting []job // in the order of their arrival
-	closed  bool
 	load    Load
 
 	// Of the goroutine that computes.
@@ -117,9 +116,6 @@ func (s *Scheduler) Close() error {
 	if s == nil || s.done == nil {
 		return nil
 	}
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.stop(fmt.Errorf("scheduler: %w", ggml.ErrClosed))
 	<-s.done
 	return nil
@@ -158,7 +154,7 @@ func (s *Scheduler) submit(j job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed:
+	case s.ctx.Err() != nil: // else end finds the job in the queue
 		return context.Cause(s.ctx)
 	case len(s.waiting) >= s.queue:
 		return ErrQueueFull

@@ -329,3 +329,25 @@ func TestSchedulerWithoutRoom(t *testing.T) {
 	require.NoError(t, session.Close())
 	requireFails(ggml.ErrClosed)
 }
+
+// Every request that meets Close returns, in whatever order they come.
+func TestSchedulerClosesAmidRequests(t *testing.T) {
+	m := randomModel(t, 32)
+	session := newSession(t, m, 2)
+	for range 3000 {
+		s, err := generate.NewScheduler(m, session, generate.SchedulerOptions{})
+		require.NoError(t, err)
+		var all testutil.Goroutines
+		for range 3 {
+			all.Go(func() {
+				err := error(nil)
+				for err == nil {
+					_, err = s.Embed(context.Background(), nil, infer.EmbedOptions{})
+				}
+				assert.ErrorIs(t, err, ggml.ErrClosed)
+			})
+		}
+		require.NoError(t, s.Close())
+		all.Wait()
+	}
+}
