@@ -66,6 +66,10 @@ func New(endpoint, ggml string, ops Native) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newRelay(listener, endpoint, ggml, ops), nil
+}
+
+func newRelay(listener net.Listener, endpoint, ggml string, ops Native) *Relay {
 	r := &Relay{Endpoint: endpoint, Address: listener.Addr().String(), ggml: ggml, listener: listener, stall: time.Minute, ops: ops}
 	if testhook.RPCStall > 0 {
 		r.stall = testhook.RPCStall
@@ -75,7 +79,7 @@ func New(endpoint, ggml string, ops Native) (*Relay, error) {
 	relays.Unlock()
 	relays.inUse.Store(true)
 	go r.accept()
-	return r, nil
+	return r
 }
 
 // Close ends a relay whose devices ggml does not know.
@@ -146,15 +150,29 @@ type connection struct {
 func (r *Relay) serve(client net.Conn) {
 	defer client.Close()
 	c := &connection{relay: r, client: client, buffer: make([]byte, 256<<10)}
-	server, err := net.DialTimeout("tcp", r.Endpoint, handshakeTimeout)
+	server, err := r.dial(handshakeTimeout)
 	if err != nil {
-		c.fail(unanswered(err))
+		c.fail(err)
 	} else {
 		c.server = server
 		defer server.Close()
 	}
 	for c.forwardRequest() == nil {
 	}
+}
+
+// dial connects to the server. The port of a server that is gone may belong to a relay of this process by now, even to
+// this one, which would forward to itself until no file can be opened.
+func (r *Relay) dial(timeout time.Duration) (net.Conn, error) {
+	server, err := net.DialTimeout("tcp", r.Endpoint, timeout)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	if ByAddress(server.RemoteAddr().String()) != nil {
+		server.Close()
+		return nil, unanswered(os.NewSyscallError("connect", syscall.ECONNREFUSED))
+	}
+	return server, nil
 }
 
 // unanswered returns why a server cannot be reached.
@@ -315,7 +333,7 @@ func (r *Relay) lives(timeout time.Duration) bool {
 
 // probe does a handshake on a separate connection.
 func (r *Relay) probe(timeout time.Duration) error {
-	server, err := net.DialTimeout("tcp", r.Endpoint, timeout)
+	server, err := r.dial(timeout)
 	if err != nil {
 		return err
 	}
@@ -439,9 +457,9 @@ func (r *Relay) NativeOps(device uint32) ([]string, error) {
 	if !r.native.Load() {
 		return nil, nil
 	}
-	server, err := net.DialTimeout("tcp", r.Endpoint, handshakeTimeout)
+	server, err := r.dial(handshakeTimeout)
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, err
 	}
 	defer server.Close()
 	if err := r.greet(server, handshakeTimeout); err != nil {

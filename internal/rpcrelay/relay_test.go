@@ -209,6 +209,17 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
+// A relay does not take a relay of this process for its server, which may have had the port before.
+func TestRelayOnPortOfServer(t *testing.T) {
+	listener := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
+	own := newRelay(listener, listener.Addr().String(), "9.9.9", Native{})
+	t.Cleanup(own.Close)
+	for _, r := range []*Relay{own, start(t, own.Address)} {
+		require.Equal(t, number(4096), request(t, dial(t, r), rpcwire.GetAlignment, number(0)))
+		require.ErrorContains(t, r.Err(), "it does not answer (connect: connection refused)")
+	}
+}
+
 // A server that stalls after the handshake is gone, unless it computes a graph.
 func TestStall(t *testing.T) {
 	silent := make(chan struct{})
