@@ -156,13 +156,17 @@ func requireAccumulation(b *ggml.OpBuilder, acc ggml.Precision) {
 func (g *gemm) require(b *ggml.OpBuilder, pairs []Pair, first Pair) {
 	for _, p := range pairs {
 		w, x := p.W, p.X
-		b.Require(w.Type().IsNumeric(), "W has type %v, which is neither a float nor a quantised type", w.Type())
+		requireNumeric(b, "W", w)
 		requireFactor(b, "X", x)
 		requireOperands(b, w, x)
 		b.Require(w.Dim(g.sum) == x.Dim(0), "ne%d of W must be ne0 of X: they are %d and %d", g.sum, w.Dim(g.sum), x.Dim(0))
 		b.Require(w.Dim(g.out) == first.W.Dim(g.out) && x.Dim(1) == first.X.Dim(1) && w.Dim(2) == first.W.Dim(2) && w.Dim(3) == first.W.Dim(3),
 			"the products of all pairs must have the same shape")
 	}
+}
+
+func requireNumeric(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
+	b.Require(x.Type().IsNumeric(), "%s has type %v, which is neither a float nor a quantised type", what, x.Type())
 }
 
 // requireFactor checks the type of the operand that determines the type of the GEMM.

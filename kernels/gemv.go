@@ -84,7 +84,7 @@ func buildGEMV(c *ggml.Context, x *ggml.Tensor, w []*ggml.Tensor) *ggml.Tensor {
 
 // requireGEMV checks one of the matrices that multiply X.
 func requireGEMV(b *ggml.OpBuilder, w, x *ggml.Tensor) {
-	b.Require(w.Type().IsNumeric(), "W has type %v, which is neither a float nor a quantised type", w.Type())
+	requireNumeric(b, "W", w)
 	b.RequireContiguous("W", w)
 	b.Require(w.Dim(0) == x.Dim(0), "ne0 must be equal: W has %d, X has %d", w.Dim(0), x.Dim(0))
 	b.Require(w.Dim(2) == x.Dim(2) && w.Dim(3) == x.Dim(3), "ne2 and ne3 must be equal")

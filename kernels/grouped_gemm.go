@@ -138,7 +138,7 @@ func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *g
 
 // requireGrouped checks the operands that all products of experts share.
 func requireGrouped(b *ggml.OpBuilder, what string, w, x, ids *ggml.Tensor) {
-	b.Require(w.Type().IsNumeric(), "W has type %v, which is neither a float nor a quantised type", w.Type())
+	requireNumeric(b, "W", w)
 	b.RequireType("ids", ids, ggml.I32)
 	b.RequireContiguous("W", w)
 	b.RequireContiguous(what, x)
