@@ -150,15 +150,6 @@ static struct kern_visible kern_visible_in(const struct kern_block *b, int64_t q
 	};
 }
 
-// tanh(factor · x) of n elements, rounded up to a multiple of KERN_SOFTMAX_STEP.
-KERN_CLONES static void kern_bend_row(float *restrict x, int64_t n, float factor) {
-	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
-		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
-			x[j + i] = kern_tanh(factor * x[j + i]);
-		}
-	}
-}
-
 // Gradient of tanh with result t, without the factor, for as many elements.
 KERN_CLONES static void kern_bend_grad_row(float *restrict d, const float *restrict t, int64_t n) {
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {

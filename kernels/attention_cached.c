@@ -15,7 +15,7 @@ enum { KERN_CACHED_QUERIES = 128, KERN_CACHED_KEYS = 256, KERN_CACHED_STEP = 64,
 struct kern_cached_block {
 	const struct ggml_tensor *q, *k, *v, *mask;
 	int64_t head, group, sample, from, n;
-	float scale;
+	float bend, scale, slope, sink; // factors of scores before and after the tanh of a softcap (0 for none), and of the mask
 	float *scores, *result, *tile;
 	float top[KERN_CACHED_QUERIES], sum[KERN_CACHED_QUERIES];
 };
@@ -76,14 +76,14 @@ static const float *kern_cached_tile(const struct kern_cached_block *b, const st
 
 // Turns n scores, rounded up to a multiple of KERN_SOFTMAX_STEP, into weights relative to the largest score so far, and
 // returns the factor of earlier ones. A hidden key has the weight 0, also before any is seen.
-KERN_CLONES static float kern_weigh_row(float *restrict x, const float *restrict mask, int64_t n, float scale, float *top, float *total) {
+KERN_CLONES static float kern_weigh_row(float *restrict x, const float *restrict mask, int64_t n, float scale, float slope, float *top, float *total) {
 	float most[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
 	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 		most[i] = *top;
 	}
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
-			x[j + i] = x[j + i] * scale + mask[j + i];
+			x[j + i] = x[j + i] * scale + slope * mask[j + i];
 		}
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 			most[i] = x[j + i] > most[i] ? x[j + i] : most[i];
@@ -102,7 +102,7 @@ KERN_CLONES static float kern_weigh_row(float *restrict x, const float *restrict
 	float factor = kern_exp(*top - max);
 	*top = max;
 	*total = *total * factor + kern_softmax_sum(sum);
-	return factor;
+	return factor < 1e-28f ? 0 : factor;
 }
 
 KERN_CLONES static void kern_scale_row(float *x, int64_t n, float factor) {
@@ -123,7 +123,10 @@ static void kern_weigh_cached(struct kern_cached_block *b, int64_t from, int64_t
 		float *row = b->scores + i * KERN_LD_SCORES;
 		convert(kern_mask_row(b, i) + from, mask, n);
 		memset(row + n, 0, (padded - n) * sizeof *row);
-		float factor = kern_weigh_row(row, mask, padded, b->scale, &b->top[i], &b->sum[i]);
+		if (b->bend != 0) {
+			kern_bend_row(row, padded, b->bend);
+		}
+		float factor = kern_weigh_row(row, mask, padded, b->scale, b->slope, &b->top[i], &b->sum[i]);
 		kern_scale_row(b->result + i * b->v->ne[0], b->v->ne[0], factor);
 	}
 }
@@ -144,8 +147,9 @@ static void kern_add_tile(struct kern_cached_block *b, int64_t from, int64_t to)
 static void kern_attend_cached(struct kern_cached_block *b, struct ggml_tensor *dst) {
 	int64_t size = b->v->ne[0], keys = b->k->ne[1];
 	memset(b->result, 0, b->n * size * sizeof *b->result);
+	bool sinks = !(b->sink < -1e30f);
 	for (int64_t i = 0; i < b->n; i++) {
-		b->top[i] = -1e30f, b->sum[i] = 0;
+		b->top[i] = sinks ? b->sink : -1e30f, b->sum[i] = sinks; // the sink is the first score
 	}
 	for (int64_t tile = 0; tile < keys; tile += KERN_CACHED_KEYS) {
 		int64_t from = tile, to = kern_min(tile + KERN_CACHED_KEYS, keys);
@@ -160,17 +164,27 @@ static void kern_attend_cached(struct kern_cached_block *b, struct ggml_tensor *
 	}
 }
 
+// Sets what changes the scores of the block's head.
+static void kern_set_scores(struct kern_cached_block *b, const struct kern_cached_params *p, const struct ggml_tensor *sinks) {
+	struct kern_scores s = kern_scores_of(p->scale, p->max_bias, sinks, b->head, b->q->ne[2]);
+	b->bend = p->softcap == 0 ? 0 : p->scale / p->softcap;
+	b->scale = p->softcap == 0 ? p->scale : p->softcap;
+	b->slope = p->max_bias == 0 ? 1 : fmaxf(s.slope, 1e-30f); // 0 · −∞ is NaN
+	b->sink = s.sink;
+}
+
 KERN_OP(cached_attention) {
 	(void)ith, (void)userdata;
 	struct kern_cached_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	struct kern_cached_block b = {.q = dst->src[0], .k = dst->src[1], .v = dst->src[2], .mask = dst->src[3], .scale = p.scale};
+	struct kern_cached_block b = {.q = dst->src[0], .k = dst->src[1], .v = dst->src[2], .mask = dst->src[3]};
 	int64_t n = b.q->ne[1], heads = b.q->ne[2], all = heads * b.q->ne[3], blocks = kern_ceil_div(n, KERN_CACHED_QUERIES);
 	b.scores = kern_scratch(KERN_SCRATCH_TILE, KERN_CACHED_QUERIES * KERN_LD_SCORES * sizeof(float));
 	b.result = kern_scratch(KERN_SCRATCH_ACCUMULATOR, KERN_CACHED_QUERIES * b.v->ne[0] * sizeof(float));
 	b.tile = kern_scratch(KERN_SCRATCH_COLUMNS, KERN_CACHED_KEYS * kern_max(b.k->ne[0], b.v->ne[0]) * sizeof(float));
 	for (int64_t j; (j = kern_next_chunk(dst, blocks * all, nth)) >= 0;) {
 		b.head = j % heads, b.sample = j % all / heads, b.group = b.head / (heads / b.k->ne[2]);
+		kern_set_scores(&b, &p, kern_optional(dst, p.sinks));
 		// Later blocks see more keys and take longer, so they come first.
 		b.from = (blocks - 1 - j / all) * KERN_CACHED_QUERIES;
 		b.n = kern_min(KERN_CACHED_QUERIES, n - b.from);

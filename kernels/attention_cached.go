@@ -20,40 +20,46 @@ var cachedAttention = &ggml.NativeOp{
 
 // CachedAttention is attention to the keys and values of a cache, of which a mask hides some:
 //
-//	softmax(scale · Q·Kᵀ + mask)·V → [value size, heads, n, batch]
+//	softmax(Scale · Q·Kᵀ + Mask)·V → [value size, heads, n, batch]
 //
-// Q is F32 [size, n, heads, batch]; K [size, keys, groups, batch] and V [value size, keys, groups, batch] are F32 or F16;
-// heads/groups heads share the keys and values of a group. The mask is F16 [keys, n, 1, batch], −∞ for hidden keys. All
-// have contiguous rows. A query that sees no key gets zeros.
+// Q is F32 [size, n, heads, batch]; K [size, keys, groups, batch] and V [value size, keys, groups, batch] have any float or
+// quantised type; heads/groups heads share the keys and values of a group. The mask is F16 [keys, n, 1, batch], −∞ for
+// hidden keys. All have contiguous rows. The options are those of [ggml.Context.FlashAttention]. A query that sees no key
+// gets zeros.
 //
-// It is [ggml.Context.FlashAttention] for many queries, with all products and sums in F32. Only the scores of a block of
-// queries and a tile of keys exist at a time, and keys that no query of a block sees cost nothing.
+// It is FlashAttention for many queries, with all products and sums in F32. Only the scores of a block of queries and a
+// tile of keys exist at a time, and keys that no query of a block sees cost nothing.
 //
 // With a [GEMMLibrary] it is an op of the CPU backend, whose results do not depend on the number of threads; otherwise it is
 // FlashAttention. It has no backward for [ggml.Graph.Backward].
-func CachedAttention(c *ggml.Context, q, k, v, mask *ggml.Tensor, scale float32) *ggml.Tensor {
-	return c.BuildOp(cachedAttention.Name, []*ggml.Tensor{q, k, v, mask}, func(b *ggml.OpBuilder) *ggml.Tensor {
+func CachedAttention(c *ggml.Context, q, k, v *ggml.Tensor, o ggml.AttentionOptions) *ggml.Tensor {
+	all := operands{q, k, v, o.Mask}
+	sinks := all.addOptional(o.Sinks)
+	return c.BuildOp(cachedAttention.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
+		if o.Scale == 0 {
+			o.Scale = float32(1 / math.Sqrt(float64(q.Dim(0))))
+		}
 		requireLibrary(b)
-		requireCached(b, q, k, v, mask)
-		requireScores(b, scale, ScoreOptions{}, q.Dim(2))
+		requireCached(b, q, k, v, o.Mask)
+		requireScores(b, o.Scale, ScoreOptions{Softcap: o.Softcap, MaxBias: o.MaxBias, Sinks: o.Sinks}, q.Dim(2))
 		switch {
 		case !b.OK():
 			return nil
 		case !hasLibrary():
 			return b.Compose(func() *ggml.Tensor {
-				o := ggml.AttentionOptions{Mask: c.Cont(mask), Scale: scale}
+				o.Mask = c.Cont(o.Mask)
 				return c.FlashAttention(q, k, v, o).SetAccPrecision(ggml.PrecisionF32)
 			})
 		}
-		p := params(C.struct_kern_cached_params{scale: C.float(scale)})
+		p := params(C.struct_kern_cached_params{scale: C.float(o.Scale), softcap: C.float(o.Softcap), max_bias: C.float(o.MaxBias), sinks: sinks})
 		return b.Native(cachedAttention, p, ggml.F32, v.Dim(0), q.Dim(2), q.Dim(1), q.Dim(3))
 	})
 }
 
 func requireCached(b *ggml.OpBuilder, q, k, v, mask *ggml.Tensor) {
 	b.RequireType("Q", q, ggml.F32)
-	b.RequireType("K", k, ggml.F32, ggml.F16)
-	b.RequireType("V", v, ggml.F32, ggml.F16)
+	requireNumeric(b, "K", k)
+	requireNumeric(b, "V", v)
 	b.RequireType("mask", mask, ggml.F16)
 	for i, x := range []*ggml.Tensor{q, k, v, mask} {
 		what := []string{"Q", "K", "V", "mask"}[i]

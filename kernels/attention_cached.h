@@ -6,11 +6,12 @@
 #include "kern.h"
 
 struct kern_cached_params {
-	float scale;
+	float scale, softcap, max_bias; // as in kern_attention_params
+	int32_t sinks;                  // operand index; 0 if absent
 };
 
-// q F32 [size, n, heads, batch], k [size, keys, groups, batch] and v [value size, keys, groups, batch] in F32 or F16, mask
-// F16 [keys, n, 1, batch] → [value size, heads, n, batch]
+// q F32 [size, n, heads, batch], k [size, keys, groups, batch] and v [value size, keys, groups, batch] in any type, mask F16
+// [keys, n, 1, batch]; optional: the sinks [heads] → [value size, heads, n, batch]
 KERN_OP(cached_attention);
 
 #endif

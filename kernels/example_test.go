@@ -205,7 +205,7 @@ func ExampleCachedAttention() {
 	zeros, v := s.f32(make([]float32, 3), 1, 3), s.f32([]float32{1, 2, 6}, 1, 3)
 	hidden := float32(math.Inf(-1))
 	mask := s.Cast(s.f32([]float32{0, hidden, hidden, 0, 0, hidden}, 3, 2), ggml.F16)
-	s.show(kernels.CachedAttention(s.Context, s.View(zeros, []int64{1, 2}, []int64{4}, 0), zeros, v, mask, 1))
+	s.show(kernels.CachedAttention(s.Context, s.View(zeros, []int64{1, 2}, []int64{4}, 0), zeros, v, ggml.AttentionOptions{Mask: mask}))
 	// Output: [1 1 2] [1 1.5]
 }
 

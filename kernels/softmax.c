@@ -21,6 +21,14 @@ struct kern_scores kern_scores_of(float scale, float max_bias, const struct ggml
 	};
 }
 
+KERN_CLONES void kern_bend_row(float *restrict x, int64_t n, float factor) {
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			x[j + i] = kern_tanh(factor * x[j + i]);
+		}
+	}
+}
+
 // x + slope · (i − query) of n elements, rounded up to a multiple of KERN_SOFTMAX_STEP.
 KERN_CLONES static void kern_add_distances(float *restrict x, int64_t n, float slope, int64_t query) {
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {

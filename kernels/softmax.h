@@ -64,6 +64,9 @@ struct kern_scores {
 // Returns the score settings of a head, given the sinks of all heads, or NULL.
 struct kern_scores kern_scores_of(float scale, float max_bias, const struct ggml_tensor *sinks, int64_t head, int64_t heads);
 
+// x becomes tanh(factor · x), for n elements, rounded up to a multiple of KERN_SOFTMAX_STEP.
+void kern_bend_row(float *restrict x, int64_t n, float factor);
+
 // Replaces the visible scores of a row by weights, and the other elements up to size by zeros.
 // Returns the weight of the sink.
 float kern_softmax(float *row, struct kern_visible v, int64_t size, struct kern_scores s);

@@ -60,7 +60,9 @@ var kernelFunctions = map[string]any{
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
 		return kernels.CausalAttentionBF16Grad(c, dy, saved, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
 	},
-	"CachedAttention": kernels.CachedAttention,
+	"CachedAttention": func(c ggmlContext, q, k, v, mask, sinks *tensor, scale, softcap, maxBias float32) *tensor {
+		return kernels.CachedAttention(c, q, k, v, ggml.AttentionOptions{Mask: mask, Sinks: sinks, Scale: scale, Softcap: softcap, MaxBias: maxBias})
+	},
 	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor) *tensor {
 		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
 	},
@@ -282,11 +284,11 @@ func sequenceKernels() {
 		return append(list{p.like(q, f32), saved}, args...)
 	}, "CausalAttentionBF16Grad")
 	family(func(p *program) []any {
-		size, groups, keys, n, batch := p.size(p.width), p.size(3), p.size(300), p.size(150), p.size(2)
-		kinds := []ggml.Type{ggml.F32, ggml.F16}
-		q := p.shaped(f32, [4]int64{size, n, groups * p.size(3), batch})
-		k, v := p.shaped(kinds, [4]int64{size, keys, groups, batch}), p.shaped(kinds, [4]int64{p.size(p.width), keys, groups, batch})
-		return list{q, k, v, p.contiguous([]ggml.Type{ggml.F16}, keys, n, 1, batch), scalar(p)}
+		groups, keys, n, batch := p.size(3), p.size(300), p.size(150), p.size(2)
+		k, v := p.shaped(weights, [4]int64{p.size(p.width), keys, groups, batch}), p.shaped(weights, [4]int64{p.size(p.width), keys, groups, batch})
+		q := p.shaped(f32, [4]int64{k.Dim(0), n, groups * p.size(3), batch})
+		mask, sinks := p.contiguous(f16, keys, n, 1, batch), p.maybe(func() *tensor { return p.contiguous(f32, q.Dim(2)) })
+		return list{q, k, v, mask, sinks, scalar(p), []float32{0, 0, 30}[p.IntN(3)], []float32{0, 0, 8}[p.IntN(3)]}
 	}, "CachedAttention")
 	delta := func(p *program) list {
 		size, keys, n, rows := p.size(p.width), p.size(3), p.size(80), p.size(2)

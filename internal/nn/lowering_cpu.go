@@ -153,17 +153,16 @@ func causalAttentionBF16(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 	}}
 }
 
-// hasManyQueries reports whether products of blocks of queries take less time than flash attention, and only a mask changes
-// the scores.
+// hasManyQueries reports whether products of blocks of queries take less time than flash attention, and all heads share a
+// mask.
 func hasManyQueries(_ *Tape, o CachedOperands) bool {
 	const many = 32
-	n, float := o.Q.Dim(1), func(x *ggml.Tensor) bool { return x.Type() == ggml.F16 || x.Type() == ggml.F32 }
-	return n >= many && float(o.K) && float(o.V) && o.Softcap == 0 && o.MaxBias == 0 && o.Sinks == nil &&
-		o.Mask != nil && o.Mask.Dim(1) == n && o.Mask.Dim(2) == 1 && o.Mask.Dim(3) == o.Q.Dim(3)
+	n := o.Q.Dim(1)
+	return n >= many && o.Mask != nil && o.Mask.Dim(1) == n && o.Mask.Dim(2) == 1 && o.Mask.Dim(3) == o.Q.Dim(3)
 }
 
 func cachedAttention(t *Tape, o CachedOperands) *ggml.Tensor {
-	return kernels.CachedAttention(t.C, o.Q, o.K, o.V, o.Mask, o.Scale)
+	return kernels.CachedAttention(t.C, o.Q, o.K, o.V, o.AttentionOptions)
 }
 
 // glu leaves to ggml the activations that it has vectorised.
