@@ -52,15 +52,14 @@ fuzz: vendor ## the tests of llm on all architectures, random programs (PROGRAMS
 fuzz-rpc: vendor ## changed messages to an RPC server (MESSAGES=N, of 1,000,000; FIRST=SEED); the tests send a few thousand
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run TestMessages ./internal/fuzz/rpc -messages $${MESSAGES:-1000000} -first $${FIRST:-1}
 
-# Each of the tags cpu, cuda, metal and vulkan adds a file of its own to the binding: one vet sees all four, and names files
-# because with the tests it would compile what they import once more. The tag interop adds tests and takes no file away, so
+# The tags cpu, cuda, metal and vulkan each add a file to the binding, require_TAG.go: they are checked beside require.go, without
+# the package, which would be compiled anew for other tags. The tag interop adds tests and takes no file away, so
 # the vet with it sees all others too. GOGC=400 saves a third of staticcheck's processor time, for memory.
-plugins = -tags cpu,cuda,metal,vulkan
 lint: vendor ## gofmt, go vet with all build tags, staticcheck, and the whole of ggml's API is bound
 	@unformatted=$$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +); \
 		test -z "$$unformatted" || { echo "make: run gofmt -w on" $$unformatted >&2; exit 1; }
 	@$(setup) && export GOGC=400 && $(GO) vet -tags interop $(packages) && \
-		$(GO) vet $(plugins) $$($(GO) list $(plugins) -f '{{join .GoFiles " "}} {{join .CgoFiles " "}}' .) && $(GO) tool staticcheck $(packages) && \
+		$(GO) vet -tags cpu,cuda,metal,vulkan require*.go && $(GO) tool staticcheck $(packages) && \
 		CGO_ENABLED=0 $(GO) run ./scripts/apicheck
 
 tidy: ## go mod tidy in all modules; those beside the binding take it from this tree, whether its version is released or not

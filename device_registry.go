@@ -322,12 +322,6 @@ func newNumberedBackend(name string, device int) (*Backend, error) {
 	return devices[device].NewBackend()
 }
 
-// required lists the backends that build tags require, by tag; onlyCPU is set by the tag cpu.
-var (
-	required = map[string]string{}
-	onlyCPU  bool
-)
-
 func init() { testhook.CheckBuildTags = checkBuildTags }
 
 func checkBuildTags(required map[string]string) error {
