@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/test/testutil"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/kernels"
 )
 
@@ -462,7 +463,7 @@ func TestGradInputI8NonFinite(t *testing.T) {
 // Products of the 1.1B model with 512 tokens in each arithmetic of the processor, in turn, in processor time of one thread;
 // and micro-kernels of panels that stay in the cache.
 func BenchmarkIntegers(b *testing.B) {
-	for _, k := range kernels.MicroKernels() {
+	for _, k := range testhook.MicroKernels() {
 		b.Run(fmt.Sprintf("micro-kernel/%s/bits=%d", k.Instructions, k.Bits), func(b *testing.B) {
 			const depth, times = 256, 10_000
 			steps := depth * k.Bits / 32

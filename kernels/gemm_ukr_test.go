@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/kernels"
 )
 
 // Micro-kernels are exact for integers of all sizes, the largest among them.
 func TestMicroKernels(t *testing.T) {
-	found := kernels.MicroKernels()
+	found := testhook.MicroKernels()
 	if len(found) == 0 {
 		require.False(t, kernels.HasIntegers())
 		t.Skip("the processor has no instructions for integers")
@@ -28,7 +29,7 @@ func TestMicroKernels(t *testing.T) {
 	}
 }
 
-func testMicroKernel(t *testing.T, k kernels.MicroKernel, depth int, largest bool) {
+func testMicroKernel(t *testing.T, k testhook.MicroKernel, depth int, largest bool) {
 	const rows, columns = 32, 12
 	rng := optest.RNG(4)
 	draw := func(most int) int {

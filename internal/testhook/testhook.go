@@ -67,6 +67,26 @@ var (
 // CausalSoftMax is a function of package kernels: a part of causal attention without a GEMM library.
 var CausalSoftMax any
 
+// A MicroKernel of package kernels multiplies panels of integers of some bits by some instructions.
+type MicroKernel struct {
+	Instructions string
+	Bits         int
+	// Product returns the product of panels, A [steps, 32] and B [steps, 12], in steps of four 8-bit or two 16-bit integers,
+	// plus first: [12, 32]. In 8 bits A is biased by 128.
+	Product func(a, b []uint32, first [12]int32) []float32
+	// Repeat computes the product a number of times.
+	Repeat func(times int, a, b []uint32)
+}
+
+// MicroKernels is a function of package kernels: the micro-kernels that the processor can execute.
+var MicroKernels func() []MicroKernel
+
+// HostMemory is the memory that package model finds available for experts; 0 for the system's.
+var HostMemory int64
+
+// AddOpSet is a function of package device: it gives a device its own op set.
+var AddOpSet any
+
 // RestoreStep lets sequences of package infer restore their states only at its multiples; 0 for every position.
 var RestoreStep int
 

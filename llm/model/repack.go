@@ -4,13 +4,11 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
 )
-
-// Tests replace availableMemory.
-var availableMemory = layout.AvailableHostMemory
 
 // resident selects the experts: sessions multiply them in the file's layout, and a fifth faster from large pages. If
 // the file is larger than the available memory, they stay mapped.
@@ -28,6 +26,13 @@ func (m *Model) resident(o LoadOptions) func(ggml.GGUFTensor) bool {
 		return nil
 	}
 	return func(t ggml.GGUFTensor) bool { return m.arch.Weight(t.Name).Role == arch.ExpertMatrices }
+}
+
+func availableMemory() int64 {
+	if testhook.HostMemory > 0 {
+		return testhook.HostMemory
+	}
+	return layout.AvailableHostMemory()
 }
 
 // isRepacked returns a function that reports whether sessions repack a weight.

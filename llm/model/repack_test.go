@@ -8,6 +8,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
 	"github.com/goggml/ggml/internal/test/need"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -15,12 +16,13 @@ import (
 // With repacked matrices experts are read, where there is memory for the file, and nothing else is.
 func TestResidentExperts(t *testing.T) {
 	plain := llmtest.ArchModel(t, "qwen3moe", ggml.Q8_0)
+	defer func() { testhook.HostMemory = 0 }()
 	for _, c := range []struct {
 		available int64
 		repack    bool
 		resident  bool
 	}{{1 << 40, true, true}, {1 << 10, true, false}, {1 << 40, false, false}} {
-		model.SetAvailableMemory(t, c.available)
+		testhook.HostMemory = c.available
 		var last, total int64
 		m := need.Value(model.Load(plain.Path, model.LoadOptions{Repack: c.repack, Progress: func(done, all int64) {
 			require.Greater(t, done, last)
