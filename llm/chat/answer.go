@@ -120,6 +120,7 @@ type AnswerReader struct{ parts partsReader }
 // A partsReader reads answers of one form.
 type partsReader interface {
 	write(text string)
+	writeText(text string) // which has no marks
 	end()
 	answer() Answer
 }
@@ -140,6 +141,14 @@ func (f *AnswerForm) NewReader(prompt string, tools json.RawMessage) *AnswerRead
 func (r *AnswerReader) Write(text string) {
 	if r != nil && r.parts != nil {
 		r.parts.write(text)
+	}
+}
+
+// WriteText is [AnswerReader.Write] for text that is not of the tokens which the [AnswerForm.Marks] are: a mark that it spells is
+// not one. Forms other than Harmony read it as Write does.
+func (r *AnswerReader) WriteText(text string) {
+	if r != nil && r.parts != nil {
+		r.parts.writeText(text)
 	}
 }
 

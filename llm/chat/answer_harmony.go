@@ -30,8 +30,8 @@ func isHarmony(source string) bool {
 // A harmonyReader reads messages of Harmony.
 type harmonyReader struct {
 	sum    Answer
-	rest   string
-	header bool // rest begins within the header of a message
+	rest   string // escaped where it is text of ordinary tokens
+	header bool   // rest begins within the header of a message
 	part   *string
 }
 
@@ -50,6 +50,13 @@ func (r *harmonyReader) write(text string) {
 	}
 }
 
+// escape stands for < in text of ordinary tokens, so that the text has no mark. It is no character of UTF-8.
+const escape = "\xff"
+
+func (r *harmonyReader) writeText(text string) { r.write(strings.ReplaceAll(text, "<", escape)) }
+
+func unescaped(text string) string { return strings.ReplaceAll(text, escape, "<") }
+
 // step reads a header or the text of a message as far as it is there, and reports whether more can be read.
 func (r *harmonyReader) step() bool {
 	if r.header {
@@ -63,7 +70,7 @@ func (r *harmonyReader) step() bool {
 	if mark == "" {
 		at = len(r.rest) - heldBack(r.rest, harmonyEnds...)
 	}
-	*r.part += r.rest[:at]
+	*r.part += unescaped(r.rest[:at])
 	if r.rest = r.rest[at:]; mark == "" {
 		return false
 	}
@@ -77,7 +84,7 @@ func (r *harmonyReader) step() bool {
 // partOf returns the part to which a message with a header belongs.
 func (r *harmonyReader) partOf(header string) *string {
 	if tool := harmonyTool.FindStringSubmatch(header); tool != nil {
-		r.sum.Calls = append(r.sum.Calls, ToolCall{ID: newCallID(), Name: tool[1]})
+		r.sum.Calls = append(r.sum.Calls, ToolCall{ID: newCallID(), Name: unescaped(tool[1])})
 		return &r.sum.Calls[len(r.sum.Calls)-1].Arguments
 	}
 	if channel := harmonyChannel.FindStringSubmatch(header); channel != nil && channel[1] == "analysis" {
@@ -96,9 +103,9 @@ func separated(part *string) *string {
 
 func (r *harmonyReader) end() {
 	if !r.header {
-		*r.part += r.rest
+		*r.part += unescaped(r.rest)
 	} else if !strings.Contains(r.rest, "<|") { // no header: the model does not write Harmony
-		r.sum.Text += strings.TrimPrefix(r.rest, "assistant")
+		r.sum.Text += unescaped(strings.TrimPrefix(r.rest, "assistant"))
 	}
 	r.rest = ""
 }

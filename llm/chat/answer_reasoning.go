@@ -137,6 +137,8 @@ func (r *reasoningReader) write(text string) {
 	}
 }
 
+func (r *reasoningReader) writeText(text string) { r.write(text) }
+
 // answers finds that the answer has no reasoning.
 func (r *reasoningReader) answers(text string) {
 	r.state, r.reasoning = inAnswer, ""

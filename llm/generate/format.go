@@ -22,6 +22,7 @@ type format struct {
 	ends      replyEnds
 	answers   *chat.AnswerForm
 	special   bool // answers have marks that are control tokens
+	marked    bool // the marks are tokens, so that other tokens can only spell them
 }
 
 func newFormat(m *model.Model, o ChatOptions) (*format, error) {
@@ -36,13 +37,17 @@ func newFormat(m *model.Model, o ChatOptions) (*format, error) {
 	f.forms = f.template.Forms(&f.rendering)
 	f.ends, f.answers = newReplyEnds(f), f.template.AnswerForm(&f.rendering)
 	f.special = slices.ContainsFunc(f.answers.Marks(), f.isSpecial)
+	f.marked = !slices.ContainsFunc(f.answers.Marks(), func(mark string) bool { return f.begins(mark, f.m.Tokenizer.IsText) })
 	return f, nil
 }
 
 // isSpecial reports whether a mark begins with a special token.
-func (f *format) isSpecial(mark string) bool {
+func (f *format) isSpecial(mark string) bool { return f.begins(mark, f.m.Tokenizer.IsSpecial) }
+
+// begins reports whether a mark begins with a token of a kind.
+func (f *format) begins(mark string, is func(tokenizer.ID) bool) bool {
 	ids := f.m.Tokenizer.Encode(mark, tokenizer.EncodeOptions{ParseSpecial: true})
-	return len(ids) > 0 && f.m.Tokenizer.IsSpecial(ids[0])
+	return len(ids) > 0 && is(ids[0])
 }
 
 // reader returns a reader of the answer to a conversation.

@@ -269,7 +269,12 @@ func (g *generation) decode(t *Token) (finish Finish, err error) {
 		g.stats.Generated++
 		g.stats.GeneratedFor = time.Since(g.first)
 		var stopped bool
-		if t.Text, stopped = g.stop.push(g.decoder.Push(t.ID)); stopped {
+		text := g.decoder.Push(t.ID)
+		t.Text, stopped = g.stop.push(text)
+		if !g.m.Tokenizer.IsText(t.ID) { // the last of the text, if it is shown
+			t.markFrom, t.markTo = g.stop.total-min(len(text), len(g.m.Tokenizer.Piece(t.ID))), g.stop.total
+		}
+		if stopped {
 			return FinishStop, nil
 		}
 		switch q := g.next.Sequence; {

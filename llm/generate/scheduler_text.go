@@ -68,10 +68,10 @@ func (s *Scheduler) Chat(ctx context.Context, talk *chat.Conversation, pick *sam
 			yield(Token{ID: -1}, err)
 			return
 		}
-		read := replyReader{parts: f.reader(prompt, talk)}
+		read := replyReader{parts: f.reader(prompt, talk), marked: f.marked}
 		s.each(ctx, t, func(e event) bool {
 			reply.Cached, reply.Stats = e.cached, e.stats
-			read.write(e.token.Text, e.end, reply)
+			read.write(e.token, e.end, reply)
 			return e.end && e.err == nil || yield(e.token, e.err)
 		})
 	}, reply

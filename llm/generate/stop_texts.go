@@ -11,6 +11,7 @@ type stopTexts struct {
 	repair bool // make the text valid UTF-8
 	held   string
 	ended  bool
+	total  int // bytes of text so far, with those that are held
 }
 
 // push takes whole characters and returns the text that cannot belong to a stop text; nothing
@@ -22,6 +23,7 @@ func (s *stopTexts) push(text string) (certain string, ended bool) {
 	if s.repair {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
+	s.total += len(text)
 	text = s.held + text
 	at, ended := s.end(text)
 	s.held, s.ended = text[at:], ended

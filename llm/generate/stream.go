@@ -28,6 +28,9 @@ type Token struct {
 	// Top are the most likely tokens before penalties, filters and temperature, the best one first, as many as
 	// TopLogProbs of the options.
 	Top []LogProb
+
+	// The text of a token of mark-up is the bytes from markFrom to markTo of the whole text.
+	markFrom, markTo int
 }
 
 // A LogProb is a token with the natural logarithm of its probability.
@@ -91,9 +94,9 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 		}
 		defer c.access.Release()
 		*reply = Reply{}
-		var read replyReader
+		read := replyReader{marked: c.marked}
 		show := func(t Token, err error) bool {
-			read.write(t.Text, err != nil, reply)
+			read.write(t, err != nil, reply)
 			return yield(t, err)
 		}
 		g, prompt, err := c.begin(ctx, talk, reply, taker(show))
@@ -102,7 +105,7 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 			return
 		}
 		read.parts = c.reader(prompt, talk)
-		defer read.write("", true, reply)
+		defer read.write(Token{}, true, reply)
 		g.run(ctx) // the last token is not computed: the template usually decides what follows it
 		if g.err != ErrTruncated {
 			g.fail(show)
@@ -114,16 +117,41 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 type replyReader struct {
 	content strings.Builder
 	parts   *chat.AnswerReader
+	marked  bool    // marks are tokens
+	marks   []Token // whose text is to come
 }
 
-func (r *replyReader) write(text string, end bool, reply *Reply) {
-	r.content.WriteString(text)
-	r.parts.Write(text)
+func (r *replyReader) write(t Token, end bool, reply *Reply) {
+	if t.markFrom < t.markTo {
+		r.marks = append(r.marks, t)
+	}
+	r.writeParts(t.Text)
 	if end {
 		r.parts.End()
 	}
 	parts := r.parts.Answer()
 	reply.Content, reply.Reasoning, reply.Answer, reply.Calls = r.content.String(), parts.Reasoning, parts.Text, parts.Calls
+}
+
+// writeParts writes a text to the reader of parts, tokens of mark-up apart from text that may spell them.
+func (r *replyReader) writeParts(text string) {
+	at := r.content.Len()
+	r.content.WriteString(text)
+	if !r.marked {
+		r.parts.Write(text)
+		return
+	}
+	for len(r.marks) > 0 && r.marks[0].markFrom < at+len(text) {
+		from, to := max(0, r.marks[0].markFrom-at), r.marks[0].markTo-at
+		r.parts.WriteText(text[:from])
+		if to > len(text) { // the rest is held back
+			r.parts.Write(text[from:])
+			return
+		}
+		r.parts.Write(text[from:to])
+		at, text, r.marks = at+to, text[to:], r.marks[1:]
+	}
+	r.parts.WriteText(text)
 }
 
 // acquire holds the chat for an answer.

@@ -258,6 +258,11 @@ func (t *Tokenizer) IsSpecial(id ID) bool {
 	return t.has(id) && t.attrs[id]&attrHidden != 0
 }
 
+// IsText reports whether a token is a part of words, neither special nor mark-up that the vocabulary defines.
+func (t *Tokenizer) IsText(id ID) bool {
+	return t.has(id) && t.attrs[id]&(attrHidden|attrUserDefined) == 0
+}
+
 // TokenID returns the id of the token with this text, as the vocabulary
 // writes it ("▁the" or "Ġthe", not " the").
 func (t *Tokenizer) TokenID(text string) (ID, bool) {

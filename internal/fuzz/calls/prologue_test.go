@@ -158,6 +158,7 @@ func prologueOfGeneration(m *model.Model, template *chat.Template, o infer.Sessi
 	keep(pick, err)
 	limit := 1
 	keep(generate.Options{Limit: &limit}, nil)
+	keep(generate.Token{ID: 1, Text: "a"}, nil)
 	options := generate.ChatOptions{Template: template, Limit: &limit}
 	keep(options, nil)
 	keep(generate.NewChat(m, q, pick, options))
