@@ -208,7 +208,7 @@ func (d *decoder) check(start int, tokens []int32) error {
 		}
 	}
 	if len(tokens) > d.states.length-start {
-		return fmt.Errorf("%w: %d tokens at position %d do not fit into a context of %d; use a larger context or a shorter text", ErrContextFull, len(tokens), start, d.states.length)
+		return fmt.Errorf("%w: no room for %s at position %d of a context of %d; use a larger context or a shorter text", ErrContextFull, counted.Of(len(tokens), "token"), start, d.states.length)
 	}
 	for i, t := range tokens {
 		if t < 0 || int(t) >= d.m.Config().Vocab {

@@ -200,7 +200,7 @@ func TestEmbedErrors(t *testing.T) {
 	}{
 		{[][]int32{{1}, {}}, infer.EmbedOptions{}, "text 2: there are no tokens to decode"},
 		{[][]int32{{-1}}, infer.EmbedOptions{}, fmt.Sprintf("text 1: token 0 is -1; the vocabulary has %d", m.Config().Vocab)},
-		{[][]int32{make([]int32, 9)}, infer.EmbedOptions{}, "text 1: the context is full: 9 tokens at position 0 do not fit into a context of 8; use a larger context or a shorter text"},
+		{[][]int32{make([]int32, 9)}, infer.EmbedOptions{}, "text 1: the context is full: no room for 9 tokens at position 0 of a context of 8; use a larger context or a shorter text"},
 		{[][]int32{{1}}, infer.EmbedOptions{Pooling: "rank"}, `there is no pooling "rank"; use mean, last or cls`},
 	} {
 		_, err := s.Embed(ctx, c.texts, c.o)

@@ -158,7 +158,7 @@ func TestSessionErrors(t *testing.T) {
 
 	_, err := s.Decode(ctx, make([]int32, 18))
 	require.ErrorIs(t, err, infer.ErrContextFull)
-	require.EqualError(t, err, "the context is full: 18 tokens at position 3 do not fit into a context of 20; use a larger context or a shorter text")
+	require.EqualError(t, err, "the context is full: no room for 18 tokens at position 3 of a context of 20; use a larger context or a shorter text")
 	_, err = s.Decode(ctx, []int32{1, 96})
 	require.EqualError(t, err, "token 1 is 96; the vocabulary has 96")
 	_, err = s.Decode(ctx, []int32{-1})

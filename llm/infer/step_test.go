@@ -203,7 +203,7 @@ func TestStepErrors(t *testing.T) {
 		says string
 	}{
 		{nil, "the step has no sequences to continue"},
-		{[]infer.StepInput{{Sequence: a}, {Sequence: b}}, "sequence 1 of the step: the context is full: 1 tokens at position 20 do not fit into a context of 20; use a larger context or a shorter text"},
+		{[]infer.StepInput{{Sequence: a}, {Sequence: b}}, "sequence 1 of the step: the context is full: no room for 1 token at position 20 of a context of 20; use a larger context or a shorter text"},
 		{[]infer.StepInput{{Sequence: a, Token: 96}}, "sequence 0 of the step: token 0 is 96; the vocabulary has 96"},
 		{[]infer.StepInput{{Sequence: a}, {Sequence: a}}, "sequence 1 of the step is listed twice"},
 		{[]infer.StepInput{{Sequence: a}, {}}, "sequence 1 of the step: the sequence is nil"},
