@@ -49,7 +49,10 @@ __attribute__((always_inline)) static inline float kern_inverse_rms(const float 
 
 KERN_CLONES static void kern_rms_norm(float *restrict y, const float *restrict x, const float *restrict w, int64_t n, float eps) {
 	float inverse = kern_inverse_rms(x, n, eps);
-	KERN_ROW(i, n, y[i] = x[i] * inverse * w[i]);
+	KERN_ROW(i, n, y[i] = x[i] * inverse);
+	if (w != NULL) {
+		KERN_ROW(i, n, y[i] *= w[i]);
+	}
 }
 
 KERN_CLONES static void kern_add_rms_norm(float *restrict sum, float *restrict normed, const float *restrict x, const float *restrict y,
@@ -64,7 +67,11 @@ KERN_CLONES static void kern_rms_norm_grad(float *restrict dx, const float *rest
 		const float *restrict w, int64_t n, float eps) {
 	double inverse = kern_inverse_rms(x, n, eps);
 	float along = (float)(inverse * inverse * inverse * kern_dot(x, dy, w, n) / n), factor = (float)inverse;
-	KERN_ROW(i, n, dx[i] = factor * dy[i] * w[i] - along * x[i]);
+	if (w == NULL) {
+		KERN_ROW(i, n, dx[i] = factor * dy[i] - along * x[i]);
+	} else {
+		KERN_ROW(i, n, dx[i] = factor * dy[i] * w[i] - along * x[i]);
+	}
 	if (dx0 != NULL) { // apart, so that the sum is rounded as by an op of its own
 		KERN_ROW(i, n, dx[i] += dx0[i]);
 	}
@@ -121,19 +128,21 @@ static const float *kern_vector_of(const struct ggml_tensor *t) { return t == NU
 
 KERN_OP(weighted_rms_norm) {
 	(void)userdata;
-	float eps = kern_norm_params(dst).eps;
+	struct kern_norm_params p = kern_norm_params(dst);
+	const float *w = kern_vector_of(kern_optional(dst, p.weight));
 	int64_t rows = ggml_nrows(dst);
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
-		kern_rms_norm(kern_row(dst, r), kern_row(dst->src[0], r), dst->src[1]->data, dst->ne[0], eps);
+		kern_rms_norm(kern_row(dst, r), kern_row(dst->src[0], r), w, dst->ne[0], p.eps);
 	}
 }
 
 KERN_OP(weighted_rms_norm_grad) {
 	(void)userdata;
-	float eps = kern_norm_params(dst).eps;
+	struct kern_norm_params p = kern_norm_params(dst);
+	const float *w = kern_vector_of(kern_optional(dst, p.weight));
 	int64_t rows = ggml_nrows(dst);
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
-		kern_rms_norm_grad(kern_row(dst, r), NULL, kern_row(dst->src[0], r), kern_row(dst->src[1], r), dst->src[2]->data, dst->ne[0], eps);
+		kern_rms_norm_grad(kern_row(dst, r), NULL, kern_row(dst->src[0], r), kern_row(dst->src[1], r), w, dst->ne[0], p.eps);
 	}
 }
 

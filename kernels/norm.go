@@ -30,16 +30,18 @@ var (
 )
 
 // WeightedRMSNorm returns w · x / √(mean(x²) + eps) over the rows of x [m, n, p, q] (arXiv
-// 1910.07467), F32 with contiguous rows, for w [m], F32 and contiguous. The result is contiguous.
+// 1910.07467), F32 with contiguous rows, for w [m], F32 and contiguous, or nil if absent. The result is contiguous.
 //
 // It is [ggml.Context.RMSNorm] and [ggml.Context.Mul] in one, vectorised. Threads share the rows,
 // and the result does not depend on their number. It is an op of the CPU backend, and has no
 // backward for [ggml.Graph.Backward]; [WeightedRMSNormGrad] returns the gradient.
 func WeightedRMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return c.BuildOp(rmsNorm.Name, []*ggml.Tensor{x, w}, func(b *ggml.OpBuilder) *ggml.Tensor {
+	o := operands{x}
+	p := C.struct_kern_norm_params{eps: C.float(eps), weight: o.addOptional(w)}
+	return c.BuildOp(rmsNorm.Name, o, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireNorm(b, x, eps)
 		requireNormVector(b, "w", w, x)
-		return b.Native(rmsNorm, params(C.struct_kern_norm_params{eps: C.float(eps)}), ggml.F32, x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3))
+		return b.Native(rmsNorm, params(p), ggml.F32, x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3))
 	})
 }
 
@@ -50,11 +52,13 @@ func WeightedRMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tens
 //
 // It computes [ggml.Context.RMSNormBack] of dy · w. It is an op of the CPU backend, and has no backward.
 func WeightedRMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return c.BuildOp(rmsNormGrad.Name, []*ggml.Tensor{dy, x, w}, func(b *ggml.OpBuilder) *ggml.Tensor {
+	o := operands{dy, x}
+	p := C.struct_kern_norm_params{eps: C.float(eps), weight: o.addOptional(w)}
+	return c.BuildOp(rmsNormGrad.Name, o, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireNorm(b, x, eps)
 		requireNormVector(b, "w", w, x)
 		requireNormGrad(b, "dy", dy, x)
-		return b.Native(rmsNormGrad, params(C.struct_kern_norm_params{eps: C.float(eps)}), ggml.F32, x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3))
+		return b.Native(rmsNormGrad, params(p), ggml.F32, x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3))
 	})
 }
 

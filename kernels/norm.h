@@ -7,10 +7,10 @@
 
 struct kern_norm_params {
 	float eps;
-	int32_t weight, bias; // operand indices for LayerNorm; 0 if absent
+	int32_t weight, bias; // operand indices; 0 if absent
 };
 
-// x, w → w · x / √(mean(x²) + eps), row by row.
+// x, w → w · x / √(mean(x²) + eps), row by row. The weight is optional.
 KERN_OP(weighted_rms_norm);
 // dy, x, w → the gradient of x.
 KERN_OP(weighted_rms_norm_grad);

@@ -36,6 +36,20 @@ func normCases() []opCase {
 		},
 		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.WeightedRMSNormGrad(c, x[0], x[1], x[2], eps) },
 		Want:  func(x refs) refmath.Tensor { return refmath.RMSNormBack(refmath.Mul(x[0], x[2]), x[1], eps) },
+	}, {
+		Name: "bare_rms_norm", Layouts: optest.ContiguousRows, Bound: optest.FewRoundings,
+		Operands: func(d *draw) []operand { return []operand{d.Normal(shape(d)...)} },
+		Build:    func(c *ctx, x tensors) *ggml.Tensor { return kernels.WeightedRMSNorm(c, x[0], nil, eps) },
+		Want:     func(x refs) refmath.Tensor { return refmath.RMSNorm(x[0], eps) },
+	}, {
+		Name: "bare_rms_norm_grad", Layouts: optest.ContiguousRows, Bound: optest.LongSum,
+		Operands: func(d *draw) []operand {
+			ne := shape(d)
+			ne[0] += 3
+			return []operand{d.Normal(ne...), d.Normal(ne...)}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.WeightedRMSNormGrad(c, x[0], x[1], nil, eps) },
+		Want:  func(x refs) refmath.Tensor { return refmath.RMSNormBack(x[0], x[1], eps) },
 	}}
 	// Each of the two results is a case.
 	for i, suffix := range []string{"_sum", "_normed"} {

@@ -54,8 +54,8 @@ func remoteOps() []ggml.RemoteOp {
 // trainingOps lists the ops of training in F32.
 var trainingOps = sync.OnceValue(func() []ggml.RemoteOp {
 	ops := []ggml.RemoteOp{
-		remoteOp(rmsNorm, 2, nil, func(r remote) *ggml.Tensor { return WeightedRMSNorm(r.c, r.x[0], r.x[1], r.eps()) }),
-		remoteOp(rmsNormGrad, 3, nil, func(r remote) *ggml.Tensor { return WeightedRMSNormGrad(r.c, r.x[0], r.x[1], r.x[2], r.eps()) }),
+		remoteOp(rmsNorm, 1, nil, func(r remote) *ggml.Tensor { return WeightedRMSNorm(r.c, r.x[0], r.weight(), r.eps()) }),
+		remoteOp(rmsNormGrad, 2, nil, func(r remote) *ggml.Tensor { return WeightedRMSNormGrad(r.c, r.x[0], r.x[1], r.weight(), r.eps()) }),
 		remoteOp(addRMSNorm, 3, nil, func(r remote) *ggml.Tensor {
 			sum, _ := AddRMSNorm(r.c, r.x[0], r.x[1], r.x[2], r.eps())
 			return whole(sum)
@@ -63,10 +63,10 @@ var trainingOps = sync.OnceValue(func() []ggml.RemoteOp {
 		remoteOp(addRMSNormGrad, 4, nil, func(r remote) *ggml.Tensor { return AddRMSNormGrad(r.c, r.x[0], r.x[1], r.x[2], r.x[3], r.eps()) }),
 		remoteOp(layerNorm, 1, nil, func(r remote) *ggml.Tensor {
 			p := read[C.struct_kern_norm_params](r.n)
-			return LayerNorm(r.c, r.x[0], r.optional(p.weight), r.optional(p.bias), r.eps())
+			return LayerNorm(r.c, r.x[0], r.weight(), r.optional(p.bias), r.eps())
 		}),
 		remoteOp(layerNormGrad, 2, nil, func(r remote) *ggml.Tensor {
-			return LayerNormGrad(r.c, r.x[0], r.x[1], r.optional(read[C.struct_kern_norm_params](r.n).weight), r.eps())
+			return LayerNormGrad(r.c, r.x[0], r.x[1], r.weight(), r.eps())
 		}),
 		remoteOp(forward.op, 2, gemmScratch, func(r remote) *ggml.Tensor { return GEMM(r.c, r.acc(), r.pairs()...) }),
 		remoteOp(gradInput.op, 2, gemmScratch, func(r remote) *ggml.Tensor { return GEMMGradInput(r.c, r.acc(), r.pairs()...) }),
@@ -168,6 +168,9 @@ func (r remote) optional(i C.int32_t) *ggml.Tensor {
 }
 
 func (r remote) eps() float32 { return float32(read[C.struct_kern_norm_params](r.n).eps) }
+
+// weight is the optional weight of a norm.
+func (r remote) weight() *ggml.Tensor { return r.optional(read[C.struct_kern_norm_params](r.n).weight) }
 
 func (r remote) acc() ggml.Precision {
 	if read[C.struct_kern_gemm_params](r.n).acc_f16 != 0 {

@@ -337,11 +337,11 @@ func lossKernels() {
 func normKernels() {
 	family(func(p *program) []any {
 		x := p.any(f32)
-		return list{x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
+		return list{x, p.maybe(func() *tensor { return p.contiguous(f32, x.Dim(0)) }), epsilon(p)}
 	}, "WeightedRMSNorm")
 	family(func(p *program) []any {
 		x := p.any(f32)
-		return list{p.like(x, f32), x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
+		return list{p.like(x, f32), x, p.maybe(func() *tensor { return p.contiguous(f32, x.Dim(0)) }), epsilon(p)}
 	}, "WeightedRMSNormGrad")
 	family(func(p *program) []any {
 		x := p.any(f32)

@@ -38,7 +38,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		SumColumns.By(func(t *Tape, s SumOperands) *ggml.Tensor { return t.C.RepeatBack(s.X, s.Like) }),
 		RoPE.By(ropeBack),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
-		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.isWeightedRMS() }, weightedRMSNorm),
+		Normalization.When(func(_ *Tape, n NormOperands) bool { return !n.Layer }, weightedRMSNorm),
 		AddNorm.When(func(_ *Tape, o AddNormOperands) bool { return o.isWeightedRMS() }, addRMSNorm),
 		FrozenCopies.By(func(*Tape, Matrix) Copies { return nil }),
 		CachedAttention.When(hasManyQueries, cachedAttention),

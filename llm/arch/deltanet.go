@@ -68,7 +68,7 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 // unit returns x / √(‖x‖² + ε) over ne0: RMSNorm with other factors.
 func (p Place) unit(t *nn.Tape, x *nn.Value, eps float32) *nn.Value {
 	n := float64(max(1, x.T.Dim(0))) // 0 of a tensor that stands for a failure
-	return t.Scale(t.Norm(t.Contiguous(x), nn.Norm{Eps: eps / float32(n)}), float32(1/math.Sqrt(n)))
+	return t.Scale(t.Norm(x, nn.Norm{Eps: eps / float32(n)}), float32(1/math.Sqrt(n)))
 }
 
 // rows describes the rows of a matrix [in, out], whose last rows belong to heads. If transformers groups the matrix by key
