@@ -63,11 +63,6 @@ static inline struct kern_gate kern_gelu(float x) {
 	return (struct kern_gate){kern_gelu_exponent(x, square), kern_gelu_root * x * (1 + 3 * kern_gelu_cube * square)};
 }
 
-__attribute__((always_inline)) static inline float kern_sigmoid(float z) {
-	float e = kern_exp(-fabsf(z)), numerator = z < 0 ? e : 1;
-	return numerator / (1 + e);
-}
-
 // Rounds to the 11 significant bits of F16, ties to even.
 static inline float kern_round_11_bits(float x) {
 	union { float f; uint32_t bits; } value = {x};

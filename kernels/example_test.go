@@ -226,6 +226,21 @@ func ExampleGatedDeltaRuleGrad() {
 	// Output: [1 1 2] [1.5 0.5]
 }
 
+// Each token and half of the one before it.
+func ExampleShortConvolution() {
+	s := newSheet()
+	x, kernel := s.f32([]float32{2, 4, 8}, 1, 3), s.f32([]float32{0.5, 1}, 2, 1)
+	s.show(kernels.ShortConvolution(s.Context, kernels.ShortConv{X: x, Kernel: kernel, Step: 1}))
+	// Output: [1 3] [2 5 10]
+}
+
+func ExampleShortConvolutionGrad() {
+	s := newSheet()
+	ones, kernel := s.f32([]float32{1, 1, 1}, 1, 3), s.f32([]float32{0.5, 1}, 2, 1)
+	s.show(kernels.ShortConvolutionGrad(s.Context, ones, kernels.ShortConv{X: ones, Kernel: kernel, Step: 1}))
+	// Output: [1 3] [1.5 1.5 1]
+}
+
 func ExampleLayerNorm() {
 	s := newSheet()
 	s.show(kernels.LayerNorm(s.Context, s.f32([]float32{1, 7}, 2), s.f32([]float32{1, 10}, 2), s.f32([]float32{0, 5}, 2), 0))

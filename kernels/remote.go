@@ -6,6 +6,7 @@ package kernels
 // #include "divergence.h"
 // #include "gemm.h"
 // #include "norm.h"
+// #include "short_conv.h"
 import "C"
 
 import (
@@ -115,6 +116,8 @@ var trainingOps = sync.OnceValue(func() []ggml.RemoteOp {
 			dq, _, _, _, _, _ := GatedDeltaRuleGrad(r.c, r.x[0], r.delta(1))
 			return whole(dq)
 		}),
+		remoteOp(shortConvolution, 2, convScratch(1), func(r remote) *ggml.Tensor { return ShortConvolution(r.c, r.conv(0)) }),
+		remoteOp(shortConvolutionGrad, 3, convScratch(2), func(r remote) *ggml.Tensor { return ShortConvolutionGrad(r.c, r.x[0], r.conv(1)) }),
 	}
 	for act, op := range gluGrads {
 		ops = append(ops, remoteOp(op, 3, nil, func(r remote) *ggml.Tensor { return GLUGradInPlace(r.c, act, r.x[0], r.x[1], r.x[2]) }))
@@ -204,6 +207,14 @@ func (r remote) delta(first int) DeltaRule {
 	return DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], Starts: r.optional(p.starts), Read: r.optional(p.read)}
 }
 
+func (r remote) conv(first int) ShortConv {
+	x, p := r.x[first:], read[C.struct_kern_short_conv_params](r.n)
+	return ShortConv{
+		X: x[0], Kernel: x[1], Bias: r.optional(p.bias), Positions: r.optional(p.positions),
+		Before: int64(p.before), Step: int(p.step), SiLU: p.silu != 0,
+	}
+}
+
 // Upper bounds of the scratch memory of a thread, in bytes.
 
 // libraryScratch is the scratch memory of the GEMM library, and of tiles, whose size is fixed.
@@ -238,4 +249,14 @@ func bf16Scratch(n ggml.NativeNode) int64 {
 func deltaScratch(n ggml.NativeNode) int64 {
 	q := n.Operands[0]
 	return (q.Dim(2)+64)*(64+16*q.Dim(0)) + q.Dim(0)*(16<<10) + libraryScratch
+}
+
+// convScratch: weights and gradients of a block of channels, for a block of tokens and those that reach back to it, given the
+// index of the kernel. The first operand has all tokens.
+func convScratch(kernel int) func(n ggml.NativeNode) int64 {
+	const channels, tokens, bytes = 512, 64, 4
+	return func(n ggml.NativeNode) int64 {
+		taps, step := n.Operands[kernel].Dim(0), int64(read[C.struct_kern_short_conv_params](n).step)
+		return bytes*channels*(taps+1+tokens+min((taps-1)*step, n.Operands[0].Dim(1))) + libraryScratch
+	}
 }

@@ -30,6 +30,11 @@ func TestRemoteOps(t *testing.T) {
 			Starts: c.NewTensor(ggml.I32, n),
 		}
 	}
+	conv := func(c *ggml.Context) kernels.ShortConv {
+		return kernels.ShortConv{
+			X: f32(c, 6000, 3100), Kernel: f32(c, 8, 6000), Bias: f32(c, 6000), Positions: c.NewTensor(ggml.I32, 3000), Before: 100, Step: 2000, SiLU: true,
+		}
+	}
 	for name, build := range map[string]func(c *ggml.Context) *ggml.Tensor{
 		"gemm": func(c *ggml.Context) *ggml.Tensor {
 			return kernels.GEMM(c, exact, pair(c.NewTensor(ggml.Q4_K, 2048, 1000), f32(c, 2048, 600)))
@@ -67,6 +72,10 @@ func TestRemoteOps(t *testing.T) {
 		"gated_delta_rule_grad": func(c *ggml.Context) *ggml.Tensor {
 			dq, _, _, _, _, _ := kernels.GatedDeltaRuleGrad(c, f32(c, 128, 4, 3000), delta(c, 3000))
 			return dq
+		},
+		"short_convolution": func(c *ggml.Context) *ggml.Tensor { return kernels.ShortConvolution(c, conv(c)) },
+		"short_convolution_grad": func(c *ggml.Context) *ggml.Tensor {
+			return kernels.ShortConvolutionGrad(c, f32(c, 6000, 3000), conv(c))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

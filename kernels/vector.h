@@ -56,6 +56,11 @@ static inline float kern_exp(float x) {
 	return (e.slope * e.f + 1.0f) * e.power;
 }
 
+__attribute__((always_inline)) static inline float kern_sigmoid(float z) {
+	float e = kern_exp(-fabsf(z)), numerator = z < 0 ? e : 1;
+	return numerator / (1 + e);
+}
+
 // tanh(x) = −m / (2 + m), with m = e^(−2|x|) − 1, which is accurate for small x.
 static inline float kern_tanh(float x) {
 	struct kern_exponential e = kern_exponential(-2.0f * fabsf(x));

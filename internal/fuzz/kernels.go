@@ -63,6 +63,12 @@ var kernelFunctions = map[string]any{
 	"CachedAttention": func(c ggmlContext, q, k, v, mask, sinks *tensor, scale, softcap, maxBias float32) *tensor {
 		return kernels.CachedAttention(c, q, k, v, ggml.AttentionOptions{Mask: mask, Sinks: sinks, Scale: scale, Softcap: softcap, MaxBias: maxBias})
 	},
+	"ShortConvolution": func(c ggmlContext, x, kernel, bias, positions *tensor, before int64, step int, silu bool) *tensor {
+		return kernels.ShortConvolution(c, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
+	},
+	"ShortConvolutionGrad": func(c ggmlContext, dy, x, kernel, bias, positions *tensor, before int64, step int, silu bool) *tensor {
+		return kernels.ShortConvolutionGrad(c, dy, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
+	},
 	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor) *tensor {
 		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
 	},
@@ -290,6 +296,21 @@ func sequenceKernels() {
 		mask, sinks := p.contiguous(f16, keys, n, 1, batch), p.maybe(func() *tensor { return p.contiguous(f32, q.Dim(2)) })
 		return list{q, k, v, mask, sinks, scalar(p), []float32{0, 0, 30}[p.IntN(3)], []float32{0, 0, 8}[p.IntN(3)]}
 	}, "CachedAttention")
+	conv := func(p *program) (x list, result [4]int64) {
+		m, n, rows, before := p.size(p.width), p.size(80), p.size(2), p.size(9)-1
+		positions := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, rows) })
+		bias := p.maybe(func() *tensor { return p.contiguous(f32, m) })
+		x = list{p.shaped(f32, [4]int64{m, before + n, rows, 1}), p.contiguous(f32, p.size(5), m), bias, positions, before, int(p.size(3)), p.IntN(2) == 0}
+		return x, [4]int64{m, n, rows, 1}
+	}
+	family(func(p *program) []any {
+		x, _ := conv(p)
+		return x
+	}, "ShortConvolution")
+	family(func(p *program) []any {
+		x, result := conv(p)
+		return append(list{p.shaped(f32, result)}, x...)
+	}, "ShortConvolutionGrad")
 	delta := func(p *program) list {
 		size, keys, n, rows := p.size(p.width), p.size(3), p.size(80), p.size(2)
 		heads := keys * p.size(3)

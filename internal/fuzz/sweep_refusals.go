@@ -55,7 +55,7 @@ var refusals = []refusal{
 	},
 	{
 		"CrossEntropyLossBack DiagMaskInf DiagMaskZero Pool1D Pool2D Pool2DBack SoftMaxBack SoftMaxBackInPlace SSMConv SSMScan SSMScanStates " +
-			"AccumulateGradWeight AdamWStep CastBF16 GateStep SoftmaxCrossEntropy SoftmaxCrossEntropyGradInPlace SoftmaxDivergence SoftmaxDivergenceGradInPlace GateGELU GatedDeltaRule GatedDeltaRuleGrad GEMV GEMMLoRA GEMM GEMMGradWeight GEMMGradInput GroupedGEMM GroupedGEMMGradInput GroupedGEMMInt GroupedGEMMGradInputInt GroupedGEMMGradInputI8 GroupedGEMV AccumulateGroupedGradWeight GLUGradInPlace WeightedRMSNorm WeightedRMSNormGrad AddRMSNorm AddRMSNormGrad LayerNorm LayerNormGrad", laid,
+			"AccumulateGradWeight AdamWStep CastBF16 GateStep SoftmaxCrossEntropy SoftmaxCrossEntropyGradInPlace SoftmaxDivergence SoftmaxDivergenceGradInPlace GateGELU GatedDeltaRule GatedDeltaRuleGrad GEMV GEMMLoRA GEMM GEMMGradWeight GEMMGradInput GroupedGEMM GroupedGEMMGradInput GroupedGEMMInt GroupedGEMMGradInputInt GroupedGEMMGradInputI8 GroupedGEMV AccumulateGroupedGradWeight GLUGradInPlace ShortConvolution ShortConvolutionGrad WeightedRMSNorm WeightedRMSNormGrad AddRMSNorm AddRMSNormGrad LayerNorm LayerNormGrad", laid,
 		"the kernel, or an assertion of ggml, goes by strides of dimensions of size 1: which layouts pass depends on the shape",
 	},
 }

@@ -6,45 +6,87 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// ShortConv is the convolution of each channel of x [m, n] with a kernel [taps, m], over a token and
-// each step-th token before it in its sample: Σ kernel[taps−1−j] · x[i−j·step]. Shifts are lookups of rows, and so are
-// their gradients.
-func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor, step int) *Value {
-	c := t.C
-	taps := kernelTaps(c, kernel)
-	y := &Value{
-		T:         weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(x.T, j*step) }),
-		needsGrad: x.needsGrad || t.Trains(kernel),
+// A Convolution multiplies each channel over a token and each step-th token before it in its sample:
+// bias + Σ kernel[taps−1−j] · x[i−j·step].
+type Convolution struct {
+	Kernel *ggml.Tensor // [taps, m]
+	Bias   *ggml.Tensor // [m]; nil: none
+	Step   int          // distance of the taps in tokens
+	SiLU   bool         // the result is y · σ(y) of the sum y
+}
+
+// ConvOperands are the operands of [ShortConv].
+type ConvOperands struct {
+	Convolution
+	X      *ggml.Tensor // [m, n]; [m, before+n, rows] if the first tokens of each row have no result
+	Before int64
+}
+
+// ShortConv computes y [m, n], or [m, n·rows], and the gradient of X where no tokens precede.
+var ShortConv = &Op[ConvOperands, Result[*ggml.Tensor]]{func(t *Tape, o ConvOperands) Result[*ggml.Tensor] {
+	c, taps := t.C, kernelTaps(t.C, o.Kernel)
+	sum := addBias(c, weightedSum(c, taps, func(j int) *ggml.Tensor { return o.tap(t, j) }), o.Bias)
+	y := sum
+	if o.SiLU {
+		y = c.Silu(sum)
 	}
+	y = c.Reshape(y, o.X.Dim(0), y.NumElements()/max(1, o.X.Dim(0)))
+	return Result[*ggml.Tensor]{y, func(dy *ggml.Tensor) *ggml.Tensor {
+		if o.SiLU {
+			dy = c.Mul(dy, activationSlope(c, ggml.SwiGLU, sum))
+		}
+		return weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(dy, -j*o.Step) })
+	}}
+}}
+
+// tap is what tap j of a kernel multiplies.
+func (o ConvOperands) tap(t *Tape, j int) *ggml.Tensor {
+	back := int64(j * o.Step)
+	if o.Before == 0 {
+		return t.shifted(o.X, j*o.Step)
+	}
+	return t.C.View(o.X, []int64{o.X.Dim(0), o.X.Dim(1) - o.Before, o.X.Dim(2)}, []int64{o.X.Stride(1), o.X.Stride(2)}, (o.Before-back)*o.X.Stride(1))
+}
+
+// ShortConv convolves x [m, n]. A kernel and a bias that are trained have gradients of their own.
+func (t *Tape) ShortConv(x *Value, v Convolution) *Value {
+	trains, whole := t.Trains(v.Kernel) || t.Trains(v.Bias), v
+	if trains {
+		v.Bias, v.SiLU = nil, false
+	}
+	made := ShortConv.Build(t, ConvOperands{Convolution: v, X: x.T})
+	y := &Value{T: made.Y, needsGrad: x.needsGrad || trains}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(kernel, func() *ggml.Tensor {
-			var all *ggml.Tensor // [m, taps]
-			for j, tap := range taps {
-				d := c.Reshape(SumColumns.Build(t, SumOperands{c.Mul(dy, t.shifted(x.T, j*step)), tap}), tap.Dim(0), 1)
-				if all != nil {
-					d = c.Concat(d, all, 1)
-				}
-				all = d
-			}
-			return c.Reshape(transposed(c, all), kernel.Shape()...)
-		})
-		t.flow(x, func() *ggml.Tensor {
-			return weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(dy, -j*step) })
-		})
+		t.accumulate(v.Kernel, func() *ggml.Tensor { return t.kernelGrad(v, x.T, dy) })
+		t.flow(x, func() *ggml.Tensor { return made.Grad(dy) })
 	})
+	if !trains {
+		return y
+	}
+	if y = t.AddWeight(y, whole.Bias); whole.SiLU {
+		y = t.SiLU(y)
+	}
 	return y
 }
 
-// ConvolveValid is ShortConv of the last n of x [m, (taps−1)·step+n, rows], each row of which has what came
-// before → [m, n·rows]. It has no gradient.
-func (t *Tape) ConvolveValid(x, kernel *ggml.Tensor, step int) *Value {
-	c, taps := t.C, kernelTaps(t.C, kernel)
-	before := int64((len(taps) - 1) * step)
-	m, n, rows := x.Dim(0), x.Dim(1)-before, x.Dim(2)
-	sum := weightedSum(c, taps, func(j int) *ggml.Tensor {
-		return c.View(x, []int64{m, n, rows}, []int64{x.Stride(1), x.Stride(2)}, (before-int64(j*step))*x.Stride(1))
-	})
-	return Input(c.Reshape(sum, m, n*rows))
+// kernelGrad is the gradient of a kernel: for each tap, the sum of dy · x over the tokens.
+func (t *Tape) kernelGrad(v Convolution, x, dy *ggml.Tensor) *ggml.Tensor {
+	c := t.C
+	var all *ggml.Tensor // [m, taps]
+	for j, tap := range kernelTaps(c, v.Kernel) {
+		d := c.Reshape(SumColumns.Build(t, SumOperands{c.Mul(dy, t.shifted(x, j*v.Step)), tap}), tap.Dim(0), 1)
+		if all != nil {
+			d = c.Concat(d, all, 1)
+		}
+		all = d
+	}
+	return c.Reshape(transposed(c, all), v.Kernel.Shape()...)
+}
+
+// ConvolveAfter convolves the last n of x [m, (taps−1)·step+n, rows], each row of which begins with what came before → [m, n·rows].
+// It has no gradient.
+func (t *Tape) ConvolveAfter(x *ggml.Tensor, v Convolution) *Value {
+	return Input(ShortConv.Build(t, ConvOperands{Convolution: v, X: x, Before: (v.Kernel.Dim(0) - 1) * int64(v.Step)}).Y)
 }
 
 // weightedSum is Σ tap · x of each tap.

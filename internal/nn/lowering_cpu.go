@@ -32,6 +32,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		Sinkhorn.When(isFused, fusedSinkhorn),
 		GLU.By(gluInPlace),
 		GatedDelta.By(gatedDeltaRule),
+		ShortConv.When(func(_ *Tape, o ConvOperands) bool { return o.Kernel.Type() == ggml.F32 }, shortConvolution),
 		CrossEntropy.By(softmaxCrossEntropy),
 		Divergence.By(softmaxDivergence),
 		ScatterAdd.By(func(t *Tape, s ScatterOperands) *ggml.Tensor { return t.C.GetRowsBack(s.Rows, s.IDs, s.Like) }),
@@ -163,6 +164,18 @@ func hasManyQueries(_ *Tape, o CachedOperands) bool {
 
 func cachedAttention(t *Tape, o CachedOperands) *ggml.Tensor {
 	return kernels.CachedAttention(t.C, o.Q, o.K, o.V, o.AttentionOptions)
+}
+
+func shortConvolution(t *Tape, o ConvOperands) Result[*ggml.Tensor] {
+	c, n := t.C, o.X.Dim(1)-o.Before
+	native := kernels.ShortConv{
+		X: o.X, Kernel: c.Reshape(o.Kernel, o.Kernel.Dim(0), o.X.Dim(0)), Bias: o.Bias, Before: o.Before, Step: o.Step, SiLU: o.SiLU,
+	}
+	if o.Before == 0 {
+		native.Positions = Declare(t.Inputs, "positions in samples", ggml.I32, []int64{n}, func(f *Feed, x []int32) { clear(x[copy(x, f.Positions):]) })
+	}
+	y := c.Reshape(kernels.ShortConvolution(c, native), o.X.Dim(0), n*o.X.Dim(2))
+	return Result[*ggml.Tensor]{y, func(dy *ggml.Tensor) *ggml.Tensor { return kernels.ShortConvolutionGrad(c, dy, native) }}
 }
 
 // glu leaves to ggml the activations that it has vectorised.

@@ -45,7 +45,8 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 
 	rule := nn.DeltaRule{Beta: t.Sigmoid(numbers[0]), G: d.decay(p, t, numbers[1]), Rows: p.Rows, Packed: p.Packed}
-	parts := t.Split(t.SiLU(p.convolve(t, qkv, "ssm_conv1d", d.ConvLength)), keys, keys, values)
+	mix := nn.Convolution{Kernel: p.kernel("ssm_conv1d", d.ConvLength, 2*keys+values), Step: 1, SiLU: true}
+	parts := t.Split(p.convolve(t, qkv, mix, 0), keys, keys, values)
 	normal := func(x *nn.Value) *nn.Value {
 		x = p.unit(t, t.Heads(x, kHeads), p.config.RMSEps)
 		if d.Grouped {
@@ -57,12 +58,11 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	n := p.normOf()
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
 	y := t.Flat(t.Norm(recur(p, t, 1, rule, t.GatedDelta, nn.GatedDeltaStep), n))
-	y, z = p.Kept(t, y), p.Kept(t, z)
 	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: d.rows(p, "ssm_out", embd)})
 	if d.SigmoidGate {
-		return t.Linear(t.Mul(y, t.Sigmoid(z)), out)[0]
+		return t.Linear(t.Mul(p.Kept(t, y), t.Sigmoid(p.Kept(t, z))), out)[0]
 	}
-	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
+	return t.Linear(gated(p, t, z, y), out)[0]
 }
 
 // unit returns x / √(‖x‖² + ε) over ne0: RMSNorm with other factors.

@@ -79,7 +79,7 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		k.matrix(p, "ssm_f_a", embd, rank(k.FullDecay)), k.matrix(p, k.Gate, embd, rank(k.FullGate)), k.matrix(p, "ssm_beta", embd, heads))
 	convolved := func(i int, kind Kind) *nn.Value {
 		kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(k.ConvLength), 1, inner}, Role: Kernel})
-		return t.Heads(t.SiLU(p.convolveWith(t, t.Contiguous(made[i]), kernel, 1, i)), heads)
+		return t.Heads(p.convolve(t, t.Contiguous(made[i]), nn.Convolution{Kernel: kernel, Step: 1, SiLU: true}, i), heads)
 	}
 	unit := func(i int, kind Kind) *nn.Value {
 		return p.unit(t, convolved(i, kind), cmp.Or(k.UnitEps, p.config.RMSEps))

@@ -62,24 +62,23 @@ func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true, Residual: residual})
 	}
 	parts := t.Split(t.Linear(x, matrix("shortconv.in_proj", 3*embd, false))[0], embd, embd, embd)
-	y := p.convolve(t, t.Mul(parts[0], parts[2]), "shortconv.conv", s.Length)
+	y := p.convolve(t, t.Mul(parts[0], parts[2]), nn.Convolution{Kernel: p.kernel("shortconv.conv", s.Length, embd), Step: 1}, 0)
 	y = p.Kept(t, t.Mul(y, parts[1]))
 	return t.Linear(y, matrix("shortconv.out_proj", embd, true))[0]
 }
 
-// convolve mixes each channel of x [channels, n] with its values at the tokens before: of the sample, or in the part's first
-// state.
-func (p Place) convolve(t *nn.Tape, x *nn.Value, kind Kind, length int) *nn.Value {
-	kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(length), x.T.Dim(0)}, Role: Kernel})
-	return p.convolveWith(t, x, kernel, 1, 0)
+// kernel declares the kernel of a convolution of `length` taps over a number of channels.
+func (p Place) kernel(kind Kind, length int, channels int64) *ggml.Tensor {
+	return p.Weight(Weight{Kind: kind, Shape: []int64{int64(length), channels}, Role: Kernel})
 }
 
-// convolveWith is convolve with a given kernel of each step-th token, and with the part's state of this number.
-func (p Place) convolveWith(t *nn.Tape, x *nn.Value, kernel *ggml.Tensor, step, number int) *nn.Value {
+// convolve mixes each channel of x [channels, n] with its values at the tokens before: of the sample, or in the part's state of
+// this number.
+func (p Place) convolve(t *nn.Tape, x *nn.Value, v nn.Convolution, number int) *nn.Value {
 	if kept := p.State(number); kept != nil {
-		return t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), kernel, step)
+		return t.ConvolveAfter(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), v)
 	}
-	return t.ShortConv(x, kernel, step)
+	return t.ShortConv(x, v)
 }
 
 // NewStates makes a state of the last inputs of the convolution.

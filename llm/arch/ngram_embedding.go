@@ -54,7 +54,7 @@ func (n NGramEmbedding) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if kernel.Type() != ggml.F32 {
 		kernel = t.C.Cast(kernel, ggml.F32)
 	}
-	return t.Add(weighed, t.SiLU(p.convolveWith(t, n.norm(p, t, "ple_norm_conv", weighed), kernel, n.Size, 0)))
+	return t.Add(weighed, p.convolve(t, n.norm(p, t, "ple_norm_conv", weighed), nn.Convolution{Kernel: kernel, Step: n.Size, SiLU: true}, 0))
 }
 
 // norm normalises each stream of x.

@@ -49,8 +49,9 @@ func recur[In any](p Place, t *nn.Tape, number int, in In, whole func(In) *nn.Va
 
 // convolve is the activated convolution of x [m, n], with its bias.
 func (s ScanSizes) convolve(p Place, t *nn.Tape, x *nn.Value, there Presence) *nn.Value {
-	y := p.convolve(t, x, "ssm_conv1d", s.ConvLength)
-	return t.SiLU(t.AddWeight(y, p.bias("ssm_conv1d", x.T.Dim(0), there)))
+	channels := x.T.Dim(0)
+	mix := nn.Convolution{Kernel: p.kernel("ssm_conv1d", s.ConvLength, channels), Bias: p.bias("ssm_conv1d", channels, there), Step: 1, SiLU: true}
+	return p.convolve(t, x, mix, 0)
 }
 
 // gated applies the output gate to a scan's result, silu(z)·y, for the tokens that are kept.

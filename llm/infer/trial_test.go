@@ -43,10 +43,10 @@ func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		Residual: true, Rows: []arch.Rows{{Name: "mean", Module: fmt.Sprintf("layers.%d.mean", p.Layer), Count: width}},
 	})
 	if p.State(0) != nil {
-		x = t.ConvolveValid(p.State(0).(*state.Recent).Before(t, p.Pass, x), kernel, 1)
+		x = t.ConvolveAfter(p.State(0).(*state.Recent).Before(t, p.Pass, x), nn.Convolution{Kernel: kernel, Step: 1})
 		return t.Linear(p.Kept(t, meanOfSequence(t, p.State(1).(*state.Recurrent), p.Pass, x.T)), m)[0]
 	}
-	return t.Linear(meanOfSample(t, t.ShortConv(x, kernel, 1)), m)[0]
+	return t.Linear(meanOfSample(t, t.ShortConv(x, nn.Convolution{Kernel: kernel, Step: 1})), m)[0]
 }
 
 // average initialises a convolution with equal taps.

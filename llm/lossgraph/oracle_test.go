@@ -137,7 +137,7 @@ var spoilings = map[string][]spoiling{
 // of weights: ops of other architectures, sessions, adapters, distillation and the optimiser.
 var (
 	ofPlain   = []string{"OuterProducts", "MulTransposed", "SoftMaxGrad"}
-	elsewhere = []string{"CachedAttention", "Divergence", "GatedDelta", "GatedDeltaStep", "IndexScores", "LightningAttention", "LightningStep", "RWKV6Step", "RWKV7Step", "SelectiveScanStep", "Sinkhorn", "FrozenCopies", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
+	elsewhere = []string{"CachedAttention", "Divergence", "GatedDelta", "ShortConv", "GatedDeltaStep", "IndexScores", "LightningAttention", "LightningStep", "RWKV6Step", "RWKV7Step", "SelectiveScanStep", "Sinkhorn", "FrozenCopies", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
 )
 
 // Each op has its spoilings.

@@ -1,0 +1,208 @@
+#include "short_conv.h"
+#include "chunks.h"
+#include "scratch.h"
+#include "vector.h"
+
+#include <string.h>
+
+enum {
+	KERN_CONV_LANES = 64,     // channels whose sums stay in registers
+	KERN_CONV_CHANNELS = 512, // of a chunk
+	KERN_CONV_TOKENS = 64,    // of a chunk
+};
+
+// A convolution of a block of channels of a row.
+struct kern_conv {
+	struct kern_short_conv_params p;
+	const struct ggml_tensor *x, *kernel, *bias, *positions;
+	int64_t n, taps;
+	const float *weights;    // [channels, taps], the nearest tap first
+	const float *offsets;    // biases of the channels
+	int64_t row, first, channels;
+};
+
+static struct kern_conv kern_conv_of(const struct ggml_tensor *dst, const struct ggml_tensor *x, const struct ggml_tensor *kernel) {
+	struct kern_conv c = {.x = x, .kernel = kernel, .taps = kernel->ne[0]};
+	memcpy(&c.p, kern_params(dst), sizeof c.p);
+	c.bias = kern_optional(dst, c.p.bias);
+	c.positions = kern_optional(dst, c.p.positions);
+	c.n = x->ne[1] - c.p.before;
+	return c;
+}
+
+static int64_t kern_conv_blocks(const struct kern_conv *c) { return kern_ceil_div(c->x->ne[0], KERN_CONV_CHANNELS); }
+
+// Selects a block of channels and lays its weights out by taps.
+static void kern_conv_select(struct kern_conv *c, int64_t row, int64_t block) {
+	c->row = row;
+	c->first = block * KERN_CONV_CHANNELS;
+	c->channels = kern_min(KERN_CONV_CHANNELS, c->x->ne[0] - c->first);
+	float *weights = kern_scratch(KERN_SCRATCH_TILE, (c->taps + 1) * c->channels * sizeof *weights), *offsets = weights + c->taps * c->channels;
+	const float *kernel = (const float *)c->kernel->data + c->first * c->taps;
+	for (int64_t j = 0; j < c->taps; j++) {
+		for (int64_t i = 0; i < c->channels; i++) {
+			weights[j * c->channels + i] = kernel[i * c->taps + c->taps - 1 - j];
+		}
+	}
+	memset(offsets, 0, c->channels * sizeof *offsets);
+	if (c->bias != NULL) {
+		memcpy(offsets, (const float *)c->bias->data + c->first, c->channels * sizeof *offsets);
+	}
+	c->weights = weights;
+	c->offsets = offsets;
+}
+
+// The taps of token i that lie in its sample.
+static int64_t kern_conv_reach(const struct kern_conv *c, int64_t i) {
+	int64_t back = c->p.before + i;
+	if (c->positions != NULL) {
+		int64_t position = ((const int32_t *)c->positions->data)[c->row * c->n + i];
+		back = kern_min(back, kern_max(position, 0));
+	}
+	return kern_min(c->taps, back / c->p.step + 1);
+}
+
+// The channels of token i of a tensor of this row.
+static float *kern_conv_token(const struct kern_conv *c, const struct ggml_tensor *t, int64_t i) {
+	return (float *)((char *)t->data + c->row * t->nb[2] + i * t->nb[1]) + c->first;
+}
+
+// A pass over the channels of a token: y = Σ taps, activated or times the slope of the activation.
+struct kern_conv_pass {
+	float *y;
+	const float *x;       // of the token, or gradients of the results that it is in
+	const float *dy;      // gradient of the result, for the gradient of the sum; NULL: y is the result
+	const float *weights; // of the first tap
+	const float *offsets; // added to the sum; NULL for none
+	int64_t channels, taps, stride;
+	bool silu;
+};
+
+// Adds the products of taps: y_l += Σ_j weights_j,l · x_l,j, where tap j lies j strides from x.
+__attribute__((always_inline)) static inline void kern_conv_add(float *y, const struct kern_conv_pass *p, int64_t at, int64_t lanes) {
+	for (int64_t j = 0; j < p->taps; j++) {
+		const float *weights = p->weights + j * p->channels + at, *x = p->x + j * p->stride + at;
+		for (int64_t l = 0; l < lanes; l++) {
+			y[l] += weights[l] * x[l];
+		}
+	}
+}
+
+__attribute__((always_inline)) static inline void kern_conv_silu(float *y, int64_t lanes) {
+	for (int64_t l = 0; l < lanes; l++) {
+		y[l] *= kern_sigmoid(y[l]);
+	}
+}
+
+// dy ← dy · the slope of SiLU at z.
+__attribute__((always_inline)) static inline void kern_conv_silu_grad(float *dy, const float *z, int64_t lanes) {
+	for (int64_t l = 0; l < lanes; l++) {
+		dy[l] *= kern_sigmoid(z[l]) * (1 + z[l] * kern_sigmoid(-z[l]));
+	}
+}
+
+__attribute__((always_inline)) static inline void kern_conv_lanes(const struct kern_conv_pass *p, int64_t at, int64_t lanes) {
+	float sums[KERN_CONV_LANES], d[KERN_CONV_LANES];
+	for (int64_t l = 0; l < lanes; l++) {
+		sums[l] = p->offsets == NULL ? 0 : p->offsets[at + l];
+	}
+	kern_conv_add(sums, p, at, lanes);
+	if (p->dy != NULL) {
+		memcpy(d, p->dy + at, lanes * sizeof *d);
+		kern_conv_silu_grad(d, sums, lanes);
+		memcpy(p->y + at, d, lanes * sizeof *d);
+		return;
+	}
+	if (p->silu) {
+		kern_conv_silu(sums, lanes);
+	}
+	memcpy(p->y + at, sums, lanes * sizeof *sums);
+}
+
+// Lanes are constant but for the last, so that loops become vector instructions.
+KERN_CLONES static void kern_conv_run(const struct kern_conv_pass *p) {
+	int64_t at = 0;
+	for (; at + KERN_CONV_LANES <= p->channels; at += KERN_CONV_LANES) {
+		kern_conv_lanes(p, at, KERN_CONV_LANES);
+	}
+	kern_conv_lanes(p, at, p->channels - at);
+}
+
+// The pass of result i.
+static struct kern_conv_pass kern_conv_forward(const struct kern_conv *c, int64_t i) {
+	return (struct kern_conv_pass){
+		.x = kern_conv_token(c, c->x, c->p.before + i), .weights = c->weights, .offsets = c->offsets, .channels = c->channels,
+		.stride = -c->p.step * (int64_t)(c->x->nb[1] / sizeof(float)), .taps = kern_conv_reach(c, i), .silu = c->p.silu,
+	};
+}
+
+KERN_OP(short_convolution) {
+	(void)userdata;
+	(void)ith;
+	struct kern_conv c = kern_conv_of(dst, dst->src[0], dst->src[1]);
+	int64_t blocks = kern_conv_blocks(&c), spans = kern_ceil_div(c.n, KERN_CONV_TOKENS);
+	for (int64_t chunk; (chunk = kern_next_chunk(dst, blocks * spans * c.x->ne[2], nth)) >= 0;) {
+		int64_t span = chunk / blocks % spans, last = kern_min(c.n, (span + 1) * KERN_CONV_TOKENS);
+		kern_conv_select(&c, chunk / blocks / spans, chunk % blocks);
+		for (int64_t i = span * KERN_CONV_TOKENS; i < last; i++) {
+			struct kern_conv_pass p = kern_conv_forward(&c, i);
+			p.y = kern_conv_token(&c, dst, i);
+			kern_conv_run(&p);
+		}
+	}
+}
+
+// Computes the gradients of the sums of results from `first` on, before the activation, one token after another.
+static float *kern_conv_sum_grads(const struct kern_conv *c, const struct ggml_tensor *dy, int64_t first, int64_t last) {
+	float *grads = kern_scratch(KERN_SCRATCH_ACCUMULATOR, kern_max(last - first, 0) * c->channels * sizeof *grads);
+	for (int64_t i = first; i < last; i++) {
+		float *to = grads + (i - first) * c->channels;
+		const float *d = kern_conv_token(c, dy, i);
+		if (c->p.silu) {
+			struct kern_conv_pass p = kern_conv_forward(c, i);
+			p.y = to;
+			p.dy = d;
+			kern_conv_run(&p);
+		} else {
+			memcpy(to, d, c->channels * sizeof *to);
+		}
+	}
+	return grads;
+}
+
+// Adds up what token u of x gives to the results u − before + j·step that reach back to it: neighbours, in whole samples.
+static void kern_conv_token_grad(const struct kern_conv *c, float *dx, int64_t u, const float *grads, int64_t first, int64_t last) {
+	int64_t at = u - c->p.before, step = c->p.step, j = at >= 0 ? 0 : kern_ceil_div(-at, step);
+	struct kern_conv_pass p = {.y = dx, .channels = c->channels, .stride = step * c->channels};
+	do {
+		int64_t end = j;
+		while (end < c->taps && at + end * step < last && end < kern_conv_reach(c, at + end * step)) {
+			end++;
+		}
+		if (end > j || p.offsets == NULL) {
+			p.taps = end - j;
+			p.x = grads + (at + j * step - first) * c->channels;
+			p.weights = c->weights + j * c->channels;
+			kern_conv_run(&p);
+			p.offsets = dx;
+		}
+		j = end + 1;
+	} while (j < c->taps);
+}
+
+KERN_OP(short_convolution_grad) {
+	(void)userdata;
+	(void)ith;
+	const struct ggml_tensor *dy = dst->src[0];
+	struct kern_conv c = kern_conv_of(dst, dst->src[1], dst->src[2]);
+	int64_t all = c.x->ne[1], blocks = kern_conv_blocks(&c), spans = kern_ceil_div(all, KERN_CONV_TOKENS);
+	for (int64_t chunk; (chunk = kern_next_chunk(dst, blocks * spans * c.x->ne[2], nth)) >= 0;) {
+		int64_t from = chunk / blocks % spans * KERN_CONV_TOKENS, to = kern_min(all, from + KERN_CONV_TOKENS);
+		kern_conv_select(&c, chunk / blocks / spans, chunk % blocks);
+		int64_t first = kern_max(from - c.p.before, 0), last = kern_min(c.n, to - c.p.before + (c.taps - 1) * c.p.step);
+		const float *grads = kern_conv_sum_grads(&c, dy, first, last);
+		for (int64_t u = from; u < to; u++) {
+			kern_conv_token_grad(&c, kern_conv_token(&c, dst, u), u, grads, first, last);
+		}
+	}
+}

@@ -1,0 +1,19 @@
+// The convolution of each channel over a token and a few before it, with its activation, and its gradient.
+#ifndef KERN_SHORT_CONV_H
+#define KERN_SHORT_CONV_H
+
+#include "kern.h"
+
+struct kern_short_conv_params {
+	int32_t bias, positions; // operands; 0 for none
+	int32_t step;            // distance of the taps in tokens
+	int32_t silu;            // the activation is SiLU
+	int64_t before;          // tokens of each row of x that have no result
+};
+
+// x [m, before+n, rows], kernel [taps, m], bias, positions → y [m, n, rows].
+KERN_OP(short_convolution);
+// dy, then these → the gradient of x.
+KERN_OP(short_convolution_grad);
+
+#endif
