@@ -106,7 +106,7 @@ func TestStepOfFewLayers(t *testing.T) {
 				switch a := p.Model.Architecture(); {
 				case a.NumBlocks() < len(all):
 					require.InEpsilon(t, whole, few, 0.05)
-				case name == "minimax-m3-blocks" || name == "qwen4exp": // choose blocks of keys
+				case llmtest.ChoosesBlocks(name):
 					require.InEpsilon(t, whole, few, 0.002)
 				case len(sampled) < len(kinds):
 					require.InEpsilon(t, whole, few, 0.2, "layers of %d kinds by those of %d", len(kinds), len(sampled))

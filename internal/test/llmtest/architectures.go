@@ -42,6 +42,7 @@ type tinyArch struct {
 	blocks      string
 	like        string                // name of a model that has all of its parts; "" if none
 	gelu        bool                  // stock llama.cpp computes its activation by a table
+	keyBlocks   bool                  // attention chooses blocks of keys
 	noValues    []bool                // per layer: the values are the keys
 	has         []string              // tensors that only some models of the architecture have
 	optional    []string              // optional weights, in each layer
@@ -102,6 +103,9 @@ func StockArchitectures() []string {
 // LooksUpGELU reports whether ggml's CPU backend computes the architecture's GELU by a table with F16
 // inputs, so that a rounding difference may select another entry than in float64.
 func LooksUpGELU(name string) bool { return tinyArchs[name].gelu }
+
+// ChoosesBlocks reports whether the model's attention chooses blocks of keys.
+func ChoosesBlocks(name string) bool { return tinyArchs[name].keyBlocks }
 
 // Architectures lists the architectures that [ArchModel] supports.
 func Architectures() []string {

@@ -197,7 +197,7 @@ var tinyMixtures = map[string]tinyArch{
 			"attention.indexer.head_count": uint32(2), "attention.indexer.key_length": uint32(16), topKeys: uint32(3), "attention.indexer.block_size": uint32(3), "attention.indexer.local_blocks": uint32(1),
 			"rope.dimension_count": uint32(8), "expert_shared_count": uint32(1), "leading_dense_block_count": uint32(0),
 		}),
-		headSize: 16,
+		headSize: 16, keyBlocks: true,
 	},
 	"mistral4": {
 		keys: with(latent, map[string]any{
@@ -231,7 +231,7 @@ var tinyMixtures = map[string]tinyArch{
 			"ple.layer_multipliers": []uint64{3, 1<<40 + 5}, "ple.head_offsets": []uint64{7}, "ple.head_vocab_sizes": []uint64{101},
 			"embedding_length_per_layer_input": uint32(32),
 		}),
-		layers: 4, headSize: 16, seed: 8,
+		layers: 4, headSize: 16, seed: 8, keyBlocks: true,
 	},
 	"rnd1":         {like: "llada", keys: with(map[string]any{"attention.causal": false}), headSize: 16, tied: true},
 	"smallthinker": {keys: with(map[string]any{"expert_gating_func": uint32(2)}), layers: 3, tied: true},
