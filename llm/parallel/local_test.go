@@ -1,4 +1,4 @@
-package parallel
+package parallel_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/need"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 func requireAll(t *testing.T, errs []error, is error) {
@@ -20,9 +21,16 @@ func requireAll(t *testing.T, errs []error, is error) {
 	}
 }
 
+func requireUnequal(t *testing.T, errs []error) {
+	t.Helper()
+	for rank, err := range errs {
+		require.EqualError(t, err, "the ranks of the group do not sum equally many numbers", "rank %d", rank)
+	}
+}
+
 func TestLocal(t *testing.T) {
-	groups := Local(3)
-	all := func(f func(g Group) error) []error {
+	groups := parallel.Local(3)
+	all := func(f func(g parallel.Group) error) []error {
 		errs := make([]error, len(groups))
 		var wait sync.WaitGroup
 		for i, g := range groups {
@@ -35,7 +43,7 @@ func TestLocal(t *testing.T) {
 		wait.Wait()
 		return errs
 	}
-	sum := func(g Group) error {
+	sum := func(g parallel.Group) error {
 		for range 50 {
 			x := []float64{float64(g.Rank()), 0.1 * float64(g.Rank()+1), float64(g.Size())}
 			if err := g.AllReduce(context.Background(), x); err != nil {
@@ -49,7 +57,7 @@ func TestLocal(t *testing.T) {
 	}
 	requireAll(t, all(sum), nil)
 
-	requireAll(t, all(func(g Group) error {
+	requireAll(t, all(func(g parallel.Group) error {
 		list, err := g.AllGather(context.Background(), []byte("abc")[:g.Rank()])
 		if fmt.Sprintf("%s", list) != "[ a ab]" {
 			return fmt.Errorf("%s, %v", list, err)
@@ -59,7 +67,7 @@ func TestLocal(t *testing.T) {
 
 	stop := errors.New("that is enough")
 	for stopped := range groups { // while it waits for the others, or before it comes
-		requireAll(t, all(func(g Group) error {
+		requireAll(t, all(func(g parallel.Group) error {
 			ctx := context.Background()
 			if g.Rank() == stopped {
 				cancelled, cancel := context.WithCancelCause(ctx)
@@ -70,7 +78,7 @@ func TestLocal(t *testing.T) {
 		}), stop)
 		requireAll(t, all(sum), nil)
 	}
-	requireAll(t, all(func(g Group) error { return g.AllReduce(context.Background(), make([]float64, 1+g.Rank())) }), errUnequal)
+	requireUnequal(t, all(func(g parallel.Group) error { return g.AllReduce(context.Background(), make([]float64, 1+g.Rank())) }))
 
 	var tensors []*ggml.Tensor
 	c := ggml.NewContext()
@@ -80,8 +88,8 @@ func TestLocal(t *testing.T) {
 	}
 	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
-	requireAll(t, all(func(g Group) error { return g.AllReduceGrads(context.Background(), tensors[:g.Rank()/2])() }), errUnequal)
-	requireAll(t, all(func(g Group) error {
+	requireUnequal(t, all(func(g parallel.Group) error { return g.AllReduceGrads(context.Background(), tensors[:g.Rank()/2])() }))
+	requireAll(t, all(func(g parallel.Group) error {
 		x := tensors[g.Rank()]
 		return errors.Join(ggml.Write(x, []float32{1, float32(g.Rank())}), g.AllReduceGrads(context.Background(), []*ggml.Tensor{x})())
 	}), nil)
@@ -90,6 +98,6 @@ func TestLocal(t *testing.T) {
 		require.Equal(t, []float32{3, 3}, got)
 	}
 	for _, ranks := range []int{-1, 0, 1 << 40} {
-		require.Panics(t, func() { Local(ranks) })
+		require.Panics(t, func() { parallel.Local(ranks) })
 	}
 }
