@@ -62,12 +62,24 @@ func InUse() bool { return relays.inUse.Load() }
 
 // New starts a relay to the server at the endpoint, which should run the given version of ggml.
 func New(endpoint, ggml string, ops Native) (*Relay, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	listener, err := listen(endpoint)
 	if err != nil {
 		return nil, err
 	}
 	return newRelay(listener, endpoint, ggml, ops), nil
 }
+
+// listen opens a port of this machine, but not the port of the server, which may be about to start.
+func listen(endpoint string) (net.Listener, error) {
+	first, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil || portOf(first.Addr().String()) != portOf(endpoint) {
+		return first, err
+	}
+	defer first.Close()
+	return net.Listen("tcp4", "127.0.0.1:0")
+}
+
+func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 func newRelay(listener net.Listener, endpoint, ggml string, ops Native) *Relay {
 	r := &Relay{Endpoint: endpoint, Address: listener.Addr().String(), ggml: ggml, listener: listener, stall: time.Minute, ops: ops}
