@@ -41,11 +41,11 @@ var ShortConv = &Op[ConvOperands, Result[*ggml.Tensor]]{func(t *Tape, o ConvOper
 
 // tap is what tap j of a kernel multiplies.
 func (o ConvOperands) tap(t *Tape, j int) *ggml.Tensor {
-	back := int64(j * o.Step)
-	if o.Before == 0 {
-		return t.shifted(o.X, j*o.Step)
+	x, back := o.X, j*o.Step
+	if o.Before == 0 && back > 0 {
+		return t.shifted(x, back)
 	}
-	return t.C.View(o.X, []int64{o.X.Dim(0), o.X.Dim(1) - o.Before, o.X.Dim(2)}, []int64{o.X.Stride(1), o.X.Stride(2)}, (o.Before-back)*o.X.Stride(1))
+	return t.C.View(x, []int64{x.Dim(0), x.Dim(1) - o.Before, x.Dim(2)}, []int64{x.Stride(1), x.Stride(2)}, (o.Before-int64(back))*x.Stride(1))
 }
 
 // ShortConv convolves x [m, n]. A kernel and a bias that are trained have gradients of their own.

@@ -47,3 +47,11 @@ func TestShortConv(t *testing.T) {
 func constant(tape *nn.Tape, x refmath.Tensor) *ggml.Tensor {
 	return nn.Declare(tape.Inputs, fmt.Sprint("constant ", x.Ne), ggml.F32, x.Ne[:2], func(_ *nn.Feed, values []float32) { copy(values, x.Float32()) })
 }
+
+// A kernel of one tap has no tokens before it, neither in samples nor in the rows of a session.
+func TestConvolveOneTap(t *testing.T) {
+	requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
+		x, kernel := w.Reshape(w.Leaf(optest.Normal(1, 3*4*2)...), 3, 4, 2), w.Reshape(w.Leaf(2, 3, 4), 1, 3)
+		return []*ggml.Tensor{tape.ConvolveAfter(x, nn.Convolution{Kernel: kernel, Step: 1}).T}
+	})
+}
