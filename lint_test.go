@@ -209,7 +209,7 @@ func TestAptKeepsVariables(t *testing.T) {
 // The tests of these packages are in external packages: an internal one would make the package, and all between it
 // and the tests, compile twice.
 func TestTestsAreOutside(t *testing.T) {
-	for _, folder := range []string{".", "kernels", "llm/arch", "llm/device", "llm/model", "llm/parallel"} {
+	for _, folder := range []string{".", "kernels", "llm/arch", "llm/model", "llm/parallel"} {
 		files := need.Value(filepath.Glob(filepath.Join(folder, "*_test.go")))(t)
 		require.NotEmpty(t, files)
 		for _, file := range files {

@@ -84,9 +84,6 @@ var MicroKernels func() []MicroKernel
 // HostMemory is the memory that package model finds available for experts; 0 for the system's.
 var HostMemory int64
 
-// AddOpSet is a function of package device: it gives a device its own op set.
-var AddOpSet any
-
 // RestoreStep lets sequences of package infer restore their states only at its multiples; 0 for every position.
 var RestoreStep int
 

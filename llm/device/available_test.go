@@ -1,4 +1,4 @@
-package device_test
+package device
 
 import (
 	"os"
@@ -8,11 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/need"
-	"github.com/goggml/ggml/llm/device"
 )
 
 func TestAvailableMemory(t *testing.T) {
-	e := need.Value(device.NewCPU(1))(t)
+	e := need.Value(NewCPU(1))(t)
 	defer e.Close()
 	require.Len(t, e.AvailableMemory(), 1)
 	require.Greater(t, e.AvailableMemory()[0], int64(1<<20))

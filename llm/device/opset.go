@@ -11,7 +11,6 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/layout"
 )
@@ -321,26 +320,4 @@ func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
 	ggml.Logger().Debug("ops that only some devices have", slog.String("device", d.Name()), slog.String("ops", has.String()))
 	e.optional[i] = has
 	return has, nil
-}
-
-func init() { testhook.AddOpSet = addOpSet }
-
-// addOpSet gives a device its own op set, for a test: rows before the rows of stock's table. undo takes it away.
-func addOpSet(of *ggml.Device, rows ...nn.Row) (undo func()) {
-	stock := *opSets[len(opSets)-1]
-	third := stock
-	third.name, third.copies, third.narrow = "third", false, false
-	third.takes = func(d *ggml.Device) bool { return *d == *of }
-	third.lowering = func(e *Engine, u Use, i int) (*nn.Lowering, error) {
-		table, err := stock.lowering(e, u, i)
-		if err != nil {
-			return nil, err
-		}
-		table = table.With(nn.FrozenCopies.By(func(*nn.Tape, nn.Matrix) nn.Copies { return nil })).With(rows...)
-		table.Name = "third"
-		return table, nil
-	}
-	was := slices.Clone(opSets)
-	opSets = append([]*opSet{&third}, opSets...)
-	return func() { opSets = was }
 }

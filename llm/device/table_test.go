@@ -8,7 +8,6 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
-	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/train"
@@ -47,7 +46,7 @@ func (w *wholeAttention) build(t *nn.Tape, a nn.AttentionOperands) nn.Result[nn.
 // operands: results equal the CPU's, and engines query the op set.
 func TestThirdOpSet(t *testing.T) {
 	d, whole := remote(t), &wholeAttention{}
-	t.Cleanup(testhook.AddOpSet.(func(*ggml.Device, ...nn.Row) func())(d, nn.Attention.When(whole.takes, whole.build)))
+	device.AddOpSet(t, d, nn.Attention.When(whole.takes, whole.build))
 	l := splits(d)["first layer"]
 	for name, taken := range map[string]bool{"cogvlm": true, "llama": false} { // llama's query heads share keys
 		t.Run(name, func(t *testing.T) {
