@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,8 +40,8 @@ func TestMessages(t *testing.T) {
 	var sent, refused, next atomic.Int64
 	taken := &tally{graphs: map[string]int{}}
 	var slowest atomic.Int64 // client's wait, in nanoseconds
-	stop, canary := make(chan struct{}), make(chan time.Duration)
-	go func() { canary <- s.watch(t, stop) }()
+	stop := make(chan struct{})
+	waited := s.watch(t, stop)
 	var workers sync.WaitGroup
 	for range 4 {
 		workers.Add(1)
@@ -64,7 +65,7 @@ func TestMessages(t *testing.T) {
 	workers.Wait()
 	close(stop)
 	t.Logf("%d messages of %d clients, %d refused; a client took %v at most, another one waited for %v at most",
-		sent.Load(), next.Load(), refused.Load(), time.Duration(slowest.Load()), <-canary)
+		sent.Load(), next.Load(), refused.Load(), time.Duration(slowest.Load()), <-waited)
 	t.Log("graphs that were computed, by op: ", taken)
 	s.left(t)
 }
@@ -140,36 +141,78 @@ func repliesTo(m message) int {
 	return 2
 }
 
-// watch is a client that computes, and whose memory nobody else may change; it returns its longest wait.
-func (s *server) watch(t *testing.T, stop chan struct{}) (longest time.Duration) {
-	c := s.dial(t)
-	defer c.Close()
+// A canary is a client whose memory nobody else may change, with a leaf and its squares.
+type canary struct {
+	*client
+	leaf, squares rpcwire.Tensor
+	want          []byte
+}
+
+// canary connects one; nil if other clients have taken all memory that the server gives.
+func (s *server) canary(t *testing.T) *canary {
 	const n = 1 << 10
-	p := c.alloc(8 * n)
-	x, y := p.tensor(1, ggml.F32, 0, n), node(p.tensor(2, ggml.F32, 4*n, n), "sqr", 1)
-	var values, squares []byte
+	c := s.dial(t)
+	p, ok := c.place(8 * n)
+	if !ok {
+		c.Close()
+		return nil
+	}
+	k := &canary{client: c, leaf: p.tensor(1, ggml.F32, 0, n), squares: node(p.tensor(2, ggml.F32, 4*n, n), "sqr", 1)}
+	var values []byte
 	for i := range n {
 		values = binary.LittleEndian.AppendUint32(values, math.Float32bits(float32(i%100)))
-		squares = binary.LittleEndian.AppendUint32(squares, math.Float32bits(float32(i%100*(i%100))))
+		k.want = binary.LittleEndian.AppendUint32(k.want, math.Float32bits(float32(i%100*(i%100))))
 	}
-	c.set(x, values)
-	for {
-		select {
-		case <-stop:
-			return longest
-		case <-time.After(20 * time.Millisecond):
+	c.set(k.leaf, values)
+	return k
+}
+
+// watch lets a canary compute until stop is closed; then the channel has its longest wait. A server that has no memory left for a
+// graph refuses the canary as any other client, and another one follows.
+func (s *server) watch(t *testing.T, stop chan struct{}) <-chan time.Duration {
+	waited := make(chan time.Duration, 1)
+	go func() {
+		defer close(waited) // also if a requirement fails
+		var longest time.Duration
+		refused := 0
+		for k := s.canary(t); ; {
+			select {
+			case <-stop:
+				if k != nil {
+					k.Close()
+				}
+				if explained := strings.Count(s.log.String(), "of memory left for its clients"); explained < refused {
+					t.Errorf("the server has refused %d canaries, and a lack of memory explains %d", refused, explained)
+				}
+				waited <- longest
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			if k == nil {
+				k = s.canary(t)
+				continue
+			}
+			begin := time.Now()
+			k.compute(k.leaf, k.squares)
+			k.ask(k.squares, uint64(len(k.want)))
+			got, err := readReply(k)
+			switch {
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				t.Error("another client blocks this one")
+				return
+			case err != nil:
+				k.Close()
+				k, refused = nil, refused+1
+			case string(got) != string(k.want):
+				t.Error("another client has changed what this one computes")
+				return
+			}
+			if longest = max(longest, time.Since(begin)); longest > time.Minute {
+				t.Errorf("another client kept this one waiting for %v", longest)
+			}
 		}
-		begin := time.Now()
-		c.compute(x, y)
-		if got := c.get(y, 4*n); string(got) != string(squares) {
-			t.Error("another client has changed what this one computes")
-			return longest
-		}
-		longest = max(longest, time.Since(begin))
-		if longest > time.Minute {
-			t.Errorf("another client kept this one waiting for %v", longest)
-		}
-	}
+	}()
+	return waited
 }
 
 // A client with a long computation does not block others, and the server notices when it disconnects.

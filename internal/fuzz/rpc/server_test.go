@@ -262,11 +262,21 @@ type place struct{ number, base uint64 }
 
 func (c *client) alloc(size uint64) place {
 	c.t.Helper()
+	p, ok := c.place(size)
+	require.True(c.t, ok, "there is no memory")
+	return p
+}
+
+// place allocates a buffer, if there is memory.
+func (c *client) place(size uint64) (p place, ok bool) {
+	c.t.Helper()
 	c.send(rpcwire.AllocBuffer, binary.LittleEndian.AppendUint64([]byte{0, 0, 0, 0}, size))
 	number := binary.LittleEndian.Uint64(c.reply())
-	require.NotZero(c.t, number)
+	if number == 0 {
+		return place{}, false
+	}
 	c.send(rpcwire.BufferGetBase, binary.LittleEndian.AppendUint64(nil, number))
-	return place{number, binary.LittleEndian.Uint64(c.reply())}
+	return place{number, binary.LittleEndian.Uint64(c.reply())}, true
 }
 
 // tensor describes a contiguous leaf in the buffer.
@@ -305,9 +315,14 @@ func (c *client) set(t rpcwire.Tensor, data []byte) {
 
 func (c *client) get(t rpcwire.Tensor, n uint64) []byte {
 	c.t.Helper()
+	c.ask(t, n)
+	return c.reply()
+}
+
+// ask asks for n bytes of a tensor.
+func (c *client) ask(t rpcwire.Tensor, n uint64) {
 	body := binary.LittleEndian.AppendUint64(t.Append(nil), 0)
 	c.send(rpcwire.GetTensor, binary.LittleEndian.AppendUint64(body, n))
-	return c.reply()
 }
 
 // compute sends a graph of one node, the last tensor.
