@@ -221,7 +221,7 @@ func (c *Context) Dup(a *Tensor) *Tensor {
 	return op.done(C.goggml_op_dup(op.arena, a.ptr()))
 }
 
-// Repeat returns a repeated to a shape, each size of which is a multiple of a's. a is F32, F16,
+// Repeat returns a repeated to a shape. Each size of it is a multiple of a's. a is F32, F16,
 // BF16, I32 or I16 with contiguous rows. C: ggml_repeat, ggml_repeat_4d.
 func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("repeat", a)

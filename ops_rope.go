@@ -17,7 +17,7 @@ const (
 	RoPENeoX        RoPEMode = C.GGML_ROPE_TYPE_NEOX   // halves: (0, n/2), (1, n/2+1), …
 	RoPEMulti       RoPEMode = C.GGML_ROPE_TYPE_MROPE  // sections one after the other
 	RoPEInterleaved RoPEMode = C.GGML_ROPE_TYPE_IMROPE // sections in turn: t, h, w, t, h, w, …
-	RoPEVision      RoPEMode = C.GGML_ROPE_TYPE_VISION // sections, each of which restarts the frequencies
+	RoPEVision      RoPEMode = C.GGML_ROPE_TYPE_VISION // sections; each restarts the frequencies
 )
 
 func (m RoPEMode) valid() bool {

@@ -91,7 +91,7 @@ func (t Type) NeedsImportance() bool {
 // QuantizeOptions are the settings of [Quantize].
 type QuantizeOptions struct {
 	RowLen     int       // values per row; 0 means one row
-	Importance []float32 // weight ≥ 0 of each column, of which only ratios matter: where to be precise; nil for none
+	Importance []float32 // weight ≥ 0 of each column: errors count by it, so only ratios matter; nil: all count the same
 }
 
 // Quantize converts rows to a float or quantised type. src contains whole rows of finite values;

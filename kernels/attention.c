@@ -34,8 +34,8 @@ static struct kern_operands kern_operands_of(const struct ggml_tensor *dst, int 
 	return o;
 }
 
-// A block: the queries [from, to) of a head, and the keys [low, gap_from) and [gap_to, to), of which
-// any query may see some. Its scores are [keys, to − from], those of both ranges side by side.
+// A block: the queries [from, to) of a head, and the keys [low, gap_from) and [gap_to, to): no query of the block sees
+// another key. Its scores are [keys, to − from], first the keys of one range, then of the other.
 struct kern_block {
 	int64_t size, from, to, low, gap_from, gap_to, ld_scores, sample;
 	float scale, softcap;

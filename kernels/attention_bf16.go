@@ -29,7 +29,7 @@ func HasBF16Attention() bool { return HasBF16() && bool(C.kern_has_gemm_bf16()) 
 // and the softmax are in F32. It is two to three times as fast, and an error if [HasBF16Attention] is false. Tiles of 64 keys
 // that none of 64 queries sees cost nothing.
 //
-// It returns the result [size, heads, n, batch], and what [CausalAttentionBF16Grad] needs, of which the result is a view.
+// It returns the result [size, heads, n, batch], and what [CausalAttentionBF16Grad] needs. The result is a view of that.
 // It has no backward for [ggml.Graph.Backward].
 func CausalAttentionBF16(c *ggml.Context, a Attention) (y, saved *ggml.Tensor) {
 	built := false

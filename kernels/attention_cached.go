@@ -18,7 +18,7 @@ var cachedAttention = &ggml.NativeOp{
 	},
 }
 
-// CachedAttention is attention to the keys and values of a cache, of which a mask hides some:
+// CachedAttention is attention to the keys and values of a cache, some of which a mask hides:
 //
 //	softmax(Scale · Q·Kᵀ + Mask)·V → [value size, heads, n, batch]
 //

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-// Reports whether ONEDNN_MAX_CPU_ISA, which limits oneDNN too, is unset, names no limit, or begins with one of the names,
-// of which NULL is the last.
+// Reports whether ONEDNN_MAX_CPU_ISA, which limits oneDNN too, is unset, names no limit, or begins with one of the names.
+// The list of names ends with NULL.
 bool kern_isa_allowed(const char *const *names);
 #define KERN_ISA_ALLOWED(...) kern_isa_allowed((const char *const[]){"ALL", "DEFAULT", "AVX10", __VA_ARGS__, NULL})
 

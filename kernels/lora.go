@@ -78,7 +78,7 @@ func loraFLOPs(pairs []shape) float64 {
 //
 // [ggml.Context.MulMat] is slow at such short sums. It is one op of the CPU backend for every four
 // pairs, which uses the [GEMMLibrary] from eight columns on. Zeros at the ends of a column of H cost
-// nothing where they are half of H, as with adapters of which each column has one. It has no backward for
+// nothing if they are at least half of H, as when each column uses one of several adapters. It has no backward for
 // [ggml.Graph.Backward].
 func AddLoRA(c *ggml.Context, y *ggml.Tensor, pairs ...LoRAPair) *ggml.Tensor {
 	return addLoRA(c, y, pairs, 0)

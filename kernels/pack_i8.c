@@ -142,7 +142,7 @@ KERN_AVX2 void kern_pack_a_i8(const float *a, int64_t ld, int64_t m, int64_t dep
 
 enum { KERN_LANES = 8 };
 
-// x + x exchanged with the lanes at a distance, of which the upper ones are subtracted.
+// A butterfly of the Hadamard transform: the sum in the lower lanes of each pair at a distance, the difference in the upper.
 KERN_INLINE __m256 kern_butterfly_lanes(__m256 x, __m256 exchanged, const int distance) {
 	const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
 	__m256i upper = _mm256_cmpgt_epi32(_mm256_and_si256(lanes, _mm256_set1_epi32(distance)), _mm256_setzero_si256());

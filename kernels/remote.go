@@ -154,7 +154,7 @@ func read[P any](n ggml.NativeNode) (p P) {
 	return p
 }
 
-// whole returns the result of an op of which x is a part.
+// whole returns the op's result that x is a view of, or x itself.
 func whole(x *ggml.Tensor) *ggml.Tensor {
 	if of, isView := x.ViewSource(); isView {
 		return of

@@ -40,7 +40,7 @@ static inline int64_t kern_bound(const struct ggml_tensor *t, int64_t query, int
 	return kern_min(kern_max(key, least), most);
 }
 
-// Returns the keys that a query sees, of which its own is always one.
+// Returns the keys that a query sees. It always sees its own.
 static inline struct kern_visible kern_visible_to(const struct kern_bounds *b, int64_t query, int64_t sample) {
 	struct kern_visible v = {.from = kern_bound(b->first_visible, query, sample, 0, query), .to = query + 1};
 	v.hidden_to = kern_bound(b->hidden_to, query, sample, v.from, query);

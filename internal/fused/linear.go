@@ -10,7 +10,7 @@ import (
 )
 
 // Fuse returns a row of [nn.Linear] for the groups with their adapters, without gradients, which uses repacked copies
-// if there are any. mixed is the number of adapters of which each token has one, see [nn.Mix]; 0: each has all. The row is
+// if there are any. mixed is the number of adapters if each token uses one of them, see [nn.Mix]; 0: each token uses all. The row is
 // valid until the closer is closed.
 func Fuse(p *Repacked, groups []nn.MatrixGroup, of nn.Adapters, mixed int) (nn.Row, io.Closer, error) {
 	a, err := fuse(groups, of, mixed)

@@ -33,7 +33,7 @@ type Window struct {
 	Symmetric bool
 }
 
-// String is the number, and of which kind it is.
+// String returns the size, and the kind if it is not a sliding window.
 func (w Window) String() string {
 	switch {
 	case w.Chunked:

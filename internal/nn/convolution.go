@@ -83,7 +83,8 @@ func (t *Tape) kernelGrad(v Convolution, x, dy *ggml.Tensor) *ggml.Tensor {
 	return c.Reshape(transposed(c, all), v.Kernel.Shape()...)
 }
 
-// ConvolveAfter convolves the last n of x [m, (taps−1)·step+n, rows], each row of which begins with what came before → [m, n·rows].
+// ConvolveAfter convolves the last n tokens of each row of x [m, (taps−1)·step+n, rows] → [m, n·rows]. A row begins with
+// the (taps−1)·step tokens before them.
 // It has no gradient.
 func (t *Tape) ConvolveAfter(x *ggml.Tensor, v Convolution) *Value {
 	return Input(ShortConv.Build(t, ConvOperands{Convolution: v, X: x, Before: (v.Kernel.Dim(0) - 1) * int64(v.Step)}).Y)

@@ -87,8 +87,8 @@ func (t *Tape) stacked(x *ggml.Tensor, lowRank []*Value) *ggml.Tensor {
 	return t.C.Concat(x, below, 0)
 }
 
-// FillCopies copies w into a matrix, and transposed into another, of which either may be nil, and which
-// may lie in larger ones. The nodes go into a graph.
+// FillCopies copies w into matrix, and its transpose into transposed. Either may be nil, or a view of a larger
+// matrix. The nodes go into a graph.
 func FillCopies(c *ggml.Context, w, matrix, transposed *ggml.Tensor) []*ggml.Tensor {
 	var nodes []*ggml.Tensor
 	if matrix != nil {

@@ -1,4 +1,4 @@
-// Package nn holds the layers of which language models are made, each with its
+// Package nn holds the layers of language models, each with its
 // gradient, the ops that devices compute differently, and the [Lowering], the table of a device's kernels.
 //
 // A [Tape] builds a graph forwards and records the vector-Jacobian product of each step; gradients

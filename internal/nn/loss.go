@@ -61,7 +61,7 @@ func (t *Tape) Loss(x *Value, o LossOptions, logits func(t *Tape, x *Value) *Val
 	return l
 }
 
-// A tokenOutput is a result of the graph for each token, of which chunks have parts.
+// A tokenOutput is a result of the graph for each token. Each chunk of tokens computes a part of it.
 type tokenOutput struct {
 	into  *ggml.Tensor // receives the parts; nil: a new tensor
 	parts []*ggml.Tensor

@@ -82,7 +82,7 @@ func (l cpuProducts) rows() []Row {
 	}
 }
 
-// castForExperts is x in the compute type, but exact for weights in F32, most of which are trained.
+// castForExperts returns x in the compute type, but in F32 for weights in F32, because most of those are trained.
 func castForExperts(t *Tape, o ExpertOperands) *ggml.Tensor {
 	x := contiguous(t.C, o.X)
 	if o.W.Type() == ggml.F32 {

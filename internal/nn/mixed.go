@@ -6,9 +6,9 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Mix returns the pairs of several adapters, of which each token of a graph has one ([Tape.Mixed], [Feed.Owners]). The product
+// Mix returns the pairs of several adapters for graphs whose tokens use one adapter each ([Tape.Mixed], [Feed.Owners]). The product
 // with a matrix is computed once for all tokens. The low-rank products A·x are computed for all adapters, and set to zero
-// for the adapters that a token does not have.
+// for the adapters that a token does not use.
 func Mix(list []Adapters) Adapters {
 	mixed := Adapters{}
 	for owner, adapters := range list {

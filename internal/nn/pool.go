@@ -166,7 +166,8 @@ func (l poolLayout) hideAbsent(t *Tape, scores *Value) *Value {
 	return t.Op(t.C.Add(scores.T, absent), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{dy} }, scores)
 }
 
-// positions is the input of the positions of the pools' first tokens, in sections, of which the axes hold the positions and others 0.
+// positions is an input: the positions of the pools' first tokens, in sections. The first axes sections hold the positions, the
+// others 0.
 func (l poolLayout) positions(t *Tape, name string, sections int64, axes int) PositionInput {
 	return func(negated bool) *ggml.Tensor {
 		name, sign := l.name(name), int32(1)
@@ -237,8 +238,8 @@ func (l poolLayout) ofKey(t *Tape) *ggml.Tensor {
 	})
 }
 
-// gather returns the columns of x [m, n] that an input names, of which no two name the same column twice with effect; back
-// names for each column of x its place in the result, or the place behind it.
+// gather returns the columns of x [m, n] whose indices are in columns. back holds, for each column of x, its index in the
+// result, or the result's length if it is not there. So the gradient counts a column once, even if columns names it twice.
 func (t *Tape) gather(x *Value, columns, back *ggml.Tensor) *Value {
 	return t.Op(t.C.GetRows(x.T, columns), func(dy *ggml.Tensor) []*ggml.Tensor {
 		return []*ggml.Tensor{t.C.GetRows(t.C.Pad(dy, [4]int{0, 1}), back)}

@@ -29,7 +29,7 @@ type KeptResult struct {
 // AllResults is the Call of all results of a layer.
 const AllResults = -1
 
-// recomputed is a layer of which not all results are kept.
+// recomputed is a layer that recomputes some of its results in the backward pass.
 type recomputed struct {
 	layer   int
 	kept    map[int]bool

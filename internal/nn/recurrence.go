@@ -2,8 +2,8 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// Next holds the operands In of a recurrence for the next tokens of sequences, n of each slot, and the states
-// [elements, …] before them, of which Rows, I32 [slots], are the slots' own.
+// Next holds the operands In of a recurrence for the next n tokens of each slot, and States [elements, …], the states
+// before these tokens. Rows, I32 [slots], is each slot's row of States.
 type Next[In any] struct {
 	In           In
 	States, Rows *ggml.Tensor

@@ -37,7 +37,7 @@ func (t *Tape) scanChunks(s Scan, x, g *Value) *scanChunks {
 	return f
 }
 
-// across goes from chunk to chunk, each of which adds to the states [d, size, chunks·rows, heads].
+// across computes the state before each chunk. added [d, size, chunks·rows, heads] is what each chunk adds to it.
 func (f *scanChunks) across(added *ggml.Tensor) {
 	c := f.c
 	var states []*ggml.Tensor

@@ -33,7 +33,7 @@ type Tape struct {
 	// shape. nil builds no backward pass.
 	Grads     map[*ggml.Tensor]*ggml.Tensor
 	Adapters  Adapters       // change matrices; nil: none
-	Mixed     int            // number of adapters of [Mix], of which each token has one; 0: each token has all pairs
+	Mixed     int            // number of adapters of [Mix] if each token uses one of them; 0: each token uses all pairs
 	Dropout   *Dropout       // of the input of trained adapters; nil: none
 	Copies    Copies         // low-precision copies of frozen matrices; nil: none
 	Recompute *Recomputation // what checkpoints keep; nil: everything

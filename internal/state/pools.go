@@ -154,7 +154,7 @@ func (s poolPass) hideAbsent(t *nn.Tape, scores *ggml.Tensor) *ggml.Tensor {
 	}))
 }
 
-// positions is the input of the positions of the first tokens of new pools, in sections, of which the axes hold the positions.
+// positions is an input: the positions of the new pools' first tokens, in sections. The first axes sections hold the positions.
 func (s poolPass) positions(t *nn.Tape, name string, sections int64, axes int) nn.PositionInput {
 	return func(bool) *ggml.Tensor {
 		places := int64(s.room) * s.Slots

@@ -29,10 +29,10 @@
 //     name, its models do not have; a tensor that nothing declares is refused by name.
 //  2. For hyper-parameters that other models lack, add a key, which says how it is read and written, and a field of
 //     Config. complete derives what no key says; layer sets what differs between the attention of layers (window, RoPE,
-//     sinks, gate); arrange places attention and network otherwise than one after the other (sharedNorm and ownNorms put
+//     sinks, gate); arrange places attention and network unless one follows the other (sharedNorm and ownNorms put
 //     them side by side). A model that runs blocks of its file several times maps layers to blocks in blocks, and orders
 //     them in layerOrder (see hrm_text). mayHave says what the presence of a tensor means.
-//  3. If transformers names the modules otherwise than llama's, add a naming. Whether its converter permutes the rows
+//  3. If transformers' module names differ from llama's, add a naming. Whether its converter permutes the rows
 //     of heads follows from the RoPE mode; rotatesNeighbours says that it does not, and interleaved that transformers
 //     keeps queries, keys and values of a head side by side.
 //  4. A part that no model has yet is a file here: a struct with its sizes and Forward, and NewState if sequences keep

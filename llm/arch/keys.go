@@ -162,8 +162,8 @@ func (m *metadata) uniformFactor(name string, fallback float32) float32 {
 	return x
 }
 
-// pattern reads which layers are local: a file has a period, of which the last layer is global, or a
-// list. A list that no period describes is returned.
+// pattern reads which layers are local. A file has a list of them, or a period: the last layer of each period is
+// global. It returns the list only if no period describes it.
 func (m *metadata) pattern(name string, fallback int) (period int, local []bool) {
 	local = m.flags(name)
 	if local == nil {

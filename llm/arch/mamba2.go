@@ -91,7 +91,7 @@ func mamba2Beside(c *Config, _ int, attention, network Residual) Layer {
 	return Layer{{Before: norm, Part: Parallel{{Part: c.mamba2(Maybe)}, attention}}, network}
 }
 
-// unusedAttentionBias is one that stock llama.cpp reads alone.
+// unusedAttentionBias is a bias that stock llama.cpp reads and does not use.
 func unusedAttentionBias(c *Config) []Weight { return []Weight{unused("attn_output.bias", c.Embd)} }
 
 // mixerModules are the modules of models whose layers have a mixer each.

@@ -59,8 +59,8 @@ func (c *Config) isDense(i int) bool {
 // sharedOrExpert returns the key's width, or else an expert's.
 func sharedOrExpert(c *Config) int { return cmp.Or(c.SharedFF, c.ExpertFF) }
 
-// sharedOrExperts returns the key's width, or else the width of the shared experts, of which there is one if no key says
-// otherwise.
+// sharedOrExperts returns the key's width, or else the width of all shared experts. Without a key for their number there
+// is one.
 func sharedOrExperts(c *Config) int { return cmp.Or(c.SharedFF, max(c.SharedExperts, 1)*c.ExpertFF) }
 
 // expertKeys are the keys that files of an architecture have beside the numbers of experts. A model

@@ -128,7 +128,7 @@ func (s ScanSizes) countingDecays(_ *rand.Rand, values []float32) {
 	}
 }
 
-// stepBiases begin with steps between 0.001 and 0.1, of which softplus is the function.
+// stepBiases are initialised so that softplus(bias), the step, is between 0.001 and 0.1.
 func stepBiases(rng *rand.Rand, values []float32) {
 	for i := range values {
 		step := 0.001 * math.Pow(100, rng.Float64())

@@ -10,11 +10,11 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// A Switch is LoRA adapters in a model's own file, of which each token uses one, or none: number 0, whose matrices are zero.
+// A Switch describes LoRA adapters in a model's own file. Each token uses one of them, or number 0, whose matrices are zero.
 // The zero value stands for a file without adapters.
 type Switch struct{ Adapters, Rank int }
 
-// SwitchTokens are the tokens that activate the adapters of a [Switch], each another. The model sees a substitute of each.
+// SwitchTokens are the tokens that activate the adapters of a [Switch], one for each. The model sees a substitute instead.
 type SwitchTokens struct {
 	Gain                 float32 // how much more such a token counts than others, as a logarithm: half of it
 	Activate, Substitute []int

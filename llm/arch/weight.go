@@ -19,7 +19,7 @@ const (
 	Bias                       // the bias of a product [n_out]
 	Scale                      // the factor [1] of a product, before adapters and bias are added
 	OutScale                   // the factor of a product [1] with adapters and bias
-	ExpertMatrices             // matrices of products [n_in, n_out, experts], of which some are chosen
+	ExpertMatrices             // matrices of products [n_in, n_out, experts]; a router chooses some for each token
 	Gate                       // a vector of products [n_in]
 	ChoiceBias                 // added to the scores of experts for their choice alone [experts]
 	RoPEFreqs                  // divisors of RoPE's frequencies [dims/2]
@@ -133,7 +133,7 @@ func (w *Weight) NumElements() int64 {
 // transformers fuse different matrices, both have the same rows.
 type Rows struct {
 	Name   string // such as "blk.0.attn_q": the name of the matrix if none were fused
-	Module string // the path of transformers' module that holds them, see [Module]; "" where it has them otherwise than as rows
+	Module string // the path of transformers' module that holds them, see [Module]; "" if transformers does not store them as rows
 	Count  int64
 	// PermutedHeads is the number of heads whose rows GGUF has in another order than
 	// transformers, 0 if the order is the same: in each head, row 2i is transformers' row

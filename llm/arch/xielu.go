@@ -32,7 +32,7 @@ func xieluKey(name string, field func(p *ggml.XIELUParams) *float32) key {
 	}
 }
 
-// factors are real numbers of each layer, of which a file may have one for all.
+// factors reads a real number for each layer, from a list or from one number for all layers.
 func (m *metadata) factors(name string, layers int) []float32 {
 	list, isList := m.list(name)
 	if !isList {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parameters are arguments each of which has mark-up.
+// parameters describes calls that enclose each argument in marks of its own.
 type parameters struct {
 	begin  *regexp.Regexp // of a parameter, with the group key
 	key    int

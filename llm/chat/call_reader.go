@@ -205,7 +205,7 @@ func (r *callReader) readList() bool {
 	return true
 }
 
-// noCall finds that the rest, behind what has begun a list, is text.
+// noCall takes back that a list of calls has begun: its begin and what follows are text.
 func (r *callReader) noCall() {
 	r.text += r.begin
 	r.state, r.begin = inText, ""

@@ -32,8 +32,8 @@ func (r *Rendered) Unrendered() []Given {
 	return append(out, r.unusedOf(keys)...)
 }
 
-// unusedOf returns the keys whose removal leaves the text unchanged. It bisects the list, so that a conversation with
-// many keys, few of which change the text, is rendered only a few times.
+// unusedOf returns the keys whose removal leaves the text unchanged. It bisects the list, so that it renders a
+// conversation only a few times if few of many keys change the text.
 func (r *Rendered) unusedOf(keys []Given) []Given {
 	switch {
 	case len(keys) == 0 || r.isSameWithout(keys):

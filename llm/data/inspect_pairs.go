@@ -75,7 +75,7 @@ func sharedBeginning(a, b Sample) float64 {
 	return float64(min(shared, shorter)) / float64(max(1, shorter))
 }
 
-// findPairs reports answers that contradict each other, or of which length tells the better.
+// findPairs reports pairs that contradict each other, and data in which the length alone tells the better answer.
 func (x *inspector) findPairs(add addFinding) {
 	p := x.Pairs
 	if p == nil {

@@ -25,7 +25,7 @@ const (
 	messagesOf       = "messages of the role "
 )
 
-// lost finds parts of a conversation of which no byte is in the rendered text. If a part is the
+// lost finds parts of a conversation that the rendered text lacks altogether. If a part is the
 // assistant's, or a tool that it calls, the example is rejected, because it lacks what it should
 // teach. Other parts become notes.
 func (e *Encoder) lost(x *Example, r *chat.Rendered) ([]Note, error) {

@@ -106,8 +106,8 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 
 // PreparePairs is like Prepare for rows of two samples, which a loss compares: those of [Encoder.EncodePair], or nil
 // to omit the example. Each side has at most Length predicted tokens, and the rows of the data set twice as many.
-// Pairs of which cutting leaves a side without a trained token, or both with the same tokens, are omitted, and
-// counted as Stats.Empty.
+// A pair is omitted, and counted in Stats.Empty, if cutting leaves a side without a trained token, or both sides with the
+// same tokens.
 func PreparePairs[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Row, error), o PrepareOptions) (*Dataset, Stats, error) {
 	switch {
 	case encode == nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// A Sample is a sequence of tokens, each of which except the first is predicted from those before it.
+// A Sample is a sequence of tokens. Each token except the first is predicted from the tokens before it.
 type Sample struct {
 	Tokens      []int32   // the first token is not predicted
 	LossWeights []float32 // weight of predicting Tokens[1:]; nil means all 1

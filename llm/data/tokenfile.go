@@ -226,7 +226,7 @@ func encodeSample(raw []byte, s Sample) []byte {
 	return raw
 }
 
-// runsOf returns the lengths of runs of equal values, beginning with false, of which there may be none.
+// runsOf returns the lengths of runs of equal values. The first run is of false, and may be empty.
 func runsOf(list []bool) (runs []int) {
 	for value := false; len(list) > 0; value = !value {
 		run := slices.Index(list, !value)

@@ -68,7 +68,7 @@ func (s *Scheduler) order() []*text {
 	return append(short, others...)
 }
 
-// choose returns the prompts of which a pass computes the next tokens, n in all with padding to the longest chunk. A prompt that
+// choose returns the prompts whose next tokens a pass computes, n in all with padding to the longest chunk. A prompt that
 // begins as another of them does waits for its states.
 func (s *Scheduler) choose(n int) (chosen []*text) {
 	longest := 0

@@ -39,8 +39,8 @@ func without(o *object, keys ...string) *object {
 	return copied
 }
 
-// alternatives returns schemas of which a value has one. They have neither allOf, anyOf nor oneOf, or are parts of the schema as
-// they stand there; a schema without these is its own alternative.
+// alternatives returns schemas; a value is valid if it fits one of them. They have neither allOf, anyOf nor oneOf, or are parts
+// of the schema, unchanged; a schema without these is its own alternative.
 func (w *schemaWriter) alternatives(o *object, path string) ([]any, error) {
 	base := without(o, "allOf", "anyOf", "oneOf", "$ref")
 	if len(base.keys) == len(o.keys) {

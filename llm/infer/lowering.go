@@ -18,7 +18,7 @@ import (
 type lowering struct {
 	prefill, decode nn.Lowerings
 	adapters        nn.Adapters
-	mixed           int       // adapters of which each sequence has one, see [nn.Mix]; 0: each has all
+	mixed           int       // number of adapters if each sequence uses one, see [nn.Mix]; 0: each uses all
 	fused           io.Closer // prepared products; nil if no table takes them
 }
 

@@ -22,8 +22,8 @@ func (n *StepInput) len() int { return len(n.Before) + 1 }
 // Step appends a token to each given sequence of the session, in any order, or several to some of them, and writes the
 // Logits of their next tokens. Sequences in near slots are computed in one pass, which reads the
 // weights once for all of them; see the package comment.
-// They may have different adapters: a pass then computes the small products of all open adapters,
-// of which the first such step makes a copy. With more than 16, sequences with equal adapters are
+// They may have different adapters: a pass then computes the small products of all open adapters, from
+// a copy that the first such step makes. With more than 16, sequences with equal adapters are
 // computed in a pass of their own.
 //
 // If it fails, the sequences are as after a failed [Sequence.Decode], and the contents of

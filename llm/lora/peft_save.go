@@ -191,7 +191,7 @@ func stabilizedAlphas(list []factors) map[string]float32 {
 	return alphas
 }
 
-// isSimpler reports whether x has fewer distinct values than y, or equally many of which fewer are fractional.
+// isSimpler reports whether x has fewer distinct values than y, or equally many and fewer fractional ones.
 func isSimpler(x, y map[string]float32) bool {
 	if x == nil {
 		return false

@@ -112,7 +112,7 @@ func groupOf(w *arch.Weight) group {
 }
 
 // count returns the position i of a matrix among the n of its group, ordered by layer and name. n is the number of
-// layers, except for V matrices, of which a layer may have none or two.
+// layers, except for V matrices: a layer may have none or two.
 func (x *Mixture) count(a *arch.Architecture, w *arch.Weight, g group) (i, n int) {
 	c := a.Config()
 	if g == otherMatrices || g != attnV && c.Experts > 1 && !x.isSmallest() {

@@ -38,7 +38,7 @@ func (f *responseFormat) schema() (json.RawMessage, error) {
 
 func isAbsent(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
-// constrain reads the grammar of an answer, of which there is one at most.
+// constrain reads the grammar of an answer. A request may have one at most.
 func (p *params) constrain() error {
 	schema, err := p.ResponseFormat.schema()
 	if err != nil {

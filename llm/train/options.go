@@ -77,7 +77,7 @@ type Options struct {
 	// means all layers, and no calls.
 	layers    []int
 	layerHook func(layer int, e arch.LayerEvent)
-	twoPasses bool // steps compute the log-probabilities for Loss first, as those of another run do
+	twoPasses bool // compute the log-probabilities for Loss first: set in a probe if the run that it measures for does so
 }
 
 // MaxStepRows is the maximum number of rows per step: a step reads all its rows at once.

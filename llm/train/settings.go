@@ -294,7 +294,7 @@ type Difference struct {
 	// tensor.
 	ID      SettingID
 	Setting string // in words, such as "batch" or "learning rate"
-	Was, Is string // empty for data and weights, of which only fingerprints are compared
+	Was, Is string // empty for data and weights, because only fingerprints are compared
 }
 
 // String describes the difference in words.

@@ -19,7 +19,7 @@ type step struct {
 	// rows are sorted by descending length, so that batches have similar rows. The index of a row is its
 	// ID for drawing noise.
 	rows     []data.Row
-	drawn    int             // number of rows of the data, of which some may have no gradient
+	drawn    int             // number of rows of the data; some may have no gradient
 	weight   float64         // divisor of the loss: Σ loss weights of all tokens, or 1 for Options.Loss
 	largest  float64         // largest loss weight of a token
 	scale    float64         // loss scale for computing gradients, a power of two

@@ -9,7 +9,7 @@ import (
 const others = 1e-6
 
 // Divergence returns, for each row of logits, the divergence of q = softmax(logits) from the probabilities p of its
-// labels, probs [k+1, rows], of which the last is of all other labels: Σ p·log(p/q) for beta 0, Σ q·log(q/p) for beta
+// labels, probs [k+1, rows]; the last probability is the sum for all other labels: Σ p·log(p/q) for beta 0, Σ q·log(q/p) for beta
 // 1, and between β·Σ p·log(p/m) + (1−β)·Σ q·log(q/m), with m = β·p + (1−β)·q.
 func Divergence(logits, labels, probs Tensor, beta float64) Tensor {
 	n := logits.Rows()
