@@ -152,11 +152,12 @@ func stack(m nn.Matrix, list []nn.LoRAPair) (stackedPairs, error) {
 		}
 		s.typ = typ
 		rank := len(b) / out
-		transposed := make([]float32, len(b))
-		for i, x := range b {
-			transposed[i%rank*out+i/rank] = p.Scale * x
+		s.as, s.bs = append(s.as, a...), append(s.bs, b...)
+		for i, row := range slices.Collect(slices.Chunk(s.bs[len(s.bs)-len(b):], out)) { // the transpose of b
+			for j := range row {
+				row[j] = p.Scale * b[j*rank+i]
+			}
 		}
-		s.as, s.bs = append(s.as, a...), append(s.bs, transposed...)
 		s.owners = append(s.owners, slices.Repeat([]int{p.Owner}, rank)...)
 	}
 	return s, nil
