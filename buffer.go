@@ -197,6 +197,12 @@ func (b *Buffer) SetUsage(u Usage) {
 	C.ggml_backend_buffer_set_usage(b.b, C.enum_ggml_backend_buffer_usage(u))
 }
 
+// SetSparse says that parts of the buffer may stay unused. Linux then provides the memory of the process in small pages as it
+// is written; otherwise in pages of 2 MiB, if it has them. Call it before writing. It does nothing to memory of other devices.
+func (b *Buffer) SetSparse() {
+	b.withRef(func() { C.goggml_sparse_buffer(b.b) })
+}
+
 // Clear sets every byte. C: ggml_backend_buffer_clear.
 func (b *Buffer) Clear(value byte) error {
 	b = made(b)
@@ -289,6 +295,14 @@ func (b *Buffers) Clear(value byte) error {
 		}
 	}
 	return nil
+}
+
+// SetSparse says that parts of the memory may stay unused, see [Buffer.SetSparse].
+func (b *Buffers) SetSparse() {
+	b = made(b)
+	for _, buf := range b.list {
+		buf.SetSparse()
+	}
 }
 
 // SetUsage tells schedulers the purpose of the memory.

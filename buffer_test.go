@@ -3,11 +3,14 @@ package ggml_test
 import (
 	"context"
 	"math"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
@@ -176,4 +179,22 @@ func TestViewsOfFreedMemory(t *testing.T) {
 		got := need.Value(ggml.Read[float32](v))(t)
 		require.Equal(t, []float32{2, 3}, got)
 	}
+}
+
+// Where the system has huge pages, a sparse buffer takes only the memory around what is written.
+func TestSetSparse(t *testing.T) {
+	const size, page = 64 << 20, 2 << 20
+	if pages, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); err != nil || strings.Contains(string(pages), "[never]") {
+		t.Skip("the system has no huge pages for memory that asks for them")
+	}
+	b := need.Value(ggml.CPUBufferType().NewBuffer(size))(t)
+	defer b.Close()
+	b.SetSparse()
+	before := rss.Now()
+	for at := int64(0); at < size; at += page {
+		require.NoError(t, b.Memset(1, at, 1))
+	}
+	require.Less(t, rss.Now(), before+size/4)
+	require.NoError(t, b.Close())
+	b.SetSparse() // of a closed buffer: nothing
 }

@@ -34,6 +34,7 @@
 #include "compare.h"
 #include "async.h"
 #include "buffers.h"
+#include "pages.h"
 #include "plugin.h"
 #include "repack.h"
 #include "meta.h"

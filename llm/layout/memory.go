@@ -18,6 +18,7 @@ type Memory struct {
 
 	places  Places
 	waiting [][]*ggml.Tensor // tensors to allocate, by device
+	sparse  bool             // they are caches, of which sequences use as much as they need
 	buffers []*ggml.Buffers
 	sizes   Sizes
 	err     error // invalid layout
@@ -60,6 +61,7 @@ func (m *Memory) Add(layer int, kind Kind, tensors ...*ggml.Tensor) {
 	var i int
 	if i, m.err = m.places.Index(layer, kind); m.err == nil {
 		m.waiting[i] = append(m.waiting[i], tensors...)
+		m.sparse = m.sparse || kind == KVCache
 	}
 }
 
@@ -76,6 +78,9 @@ func (m *Memory) Allocate() error {
 			return err
 		}
 		b.SetUsage(ggml.UsageWeights)
+		if m.sparse {
+			b.SetSparse()
+		}
 		m.own(i, b, b.Size())
 	}
 	return nil
