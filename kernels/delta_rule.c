@@ -1,4 +1,5 @@
 #include "delta_rule.h"
+#include "delta_rule_chunks.h"
 #include "chunks.h"
 #include "scratch.h"
 #include "vector.h"
@@ -6,13 +7,10 @@
 #include <string.h>
 
 enum {
-	KERN_DELTA_LANES = 16,
 	KERN_DELTA_VECTORS = 4,
 	KERN_DELTA_PANEL = KERN_DELTA_LANES * KERN_DELTA_VECTORS, // columns of a state
 	KERN_DELTA_BLOCK = 32,                                    // tokens whose states exist at a time on the way back
 };
-
-typedef float kern_lanes __attribute__((vector_size(4 * KERN_DELTA_LANES)));
 
 // A row of a panel.
 typedef kern_lanes kern_delta_row[KERN_DELTA_VECTORS];
@@ -107,13 +105,6 @@ KERN_CLONES static void kern_delta_read(float *y, kern_delta_row *s, struct kern
 	}
 }
 
-// Where the gradients of a token go; g is one number, or one for each row of the state.
-struct kern_delta_grads {
-	float *q, *k, *g, *beta; // added to
-	float *read;             // added to, if these keys are apart
-	float *v;
-};
-
 KERN_DELTA_INLINE void kern_delta_back_by(struct kern_delta_grads to, kern_delta_row *ds, const kern_delta_row *before, const kern_delta_row *after,
 		const struct kern_delta_token *t, int64_t size, int64_t columns, const bool rows, const bool apart) {
 	const float *q = t->q, *k = t->k, *read_by = t->read;
@@ -184,13 +175,6 @@ KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_r
 	}
 }
 
-// The operands of one head of a row, whose tokens are at distances.
-struct kern_delta_head {
-	const float *q, *k, *read, *v, *g, *beta, *dy;
-	const int32_t *starts;
-	int64_t size, n, key_stride, value_stride, number_stride, rates; // numbers g of a token, of each head
-};
-
 KERN_CLONES static void kern_delta_exp(float *y, const float *x, int64_t n) {
 	for (int64_t i = 0; i < n; i++) {
 		y[i] = kern_exp(x[i]);
@@ -231,11 +215,10 @@ static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_
 // Whether each row of the state has a decay of its own.
 static bool kern_delta_by_row(const struct ggml_tensor *const *src) { return ggml_nelements(src[3]) > ggml_nelements(src[4]); }
 
-static bool kern_delta_starts(const struct kern_delta_head *h, int64_t i) { return i == 0 || (h->starts != NULL && h->starts[i] >= i); }
-
-// The optional operands, or NULL.
+// The optional operands, or NULL, and the ways to multiply.
 struct kern_delta_optional {
 	const struct ggml_tensor *starts, *read;
+	bool chunks, bf16;
 };
 
 // Value head h of a row, and the key head that it uses.
@@ -248,7 +231,7 @@ static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *s
 		(const float *)(there.read == NULL ? k : there.read)->data + key, (const float *)v->data + value,
 		(const float *)src[3]->data + number * rates, (const float *)src[4]->data + number, NULL,
 		there.starts == NULL ? NULL : (const int32_t *)there.starts->data + row * n,
-		size, n, k->ne[1] * size, v->ne[1] * size, v->ne[1], rates,
+		size, n, k->ne[1] * size, v->ne[1] * size, v->ne[1], rates, there.chunks, there.bf16,
 	};
 }
 
@@ -264,7 +247,7 @@ static struct kern_delta_token *kern_delta_tokens(int64_t count, int64_t size, b
 static struct kern_delta_optional kern_delta_optional_of(const struct ggml_tensor *dst) {
 	struct kern_delta_rule_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read)};
+	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read), p.chunks != 0, p.bf16 != 0};
 }
 
 KERN_OP(gated_delta_rule) {
@@ -273,12 +256,22 @@ KERN_OP(gated_delta_rule) {
 	struct kern_delta_optional there = kern_delta_optional_of(dst);
 	int64_t size = dst->ne[0], heads = dst->ne[1], n = dst->ne[2], panels = kern_ceil_div(size, KERN_DELTA_PANEL);
 	float scale = 1 / sqrtf((float)size);
+	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src;
+	struct kern_delta_head h = kern_delta_head(src, there, 0, 0);
+	bool by_chunks = kern_delta_by_chunks(&h);
+	if (by_chunks) {
+		panels = 1;
+	}
 	kern_delta_row *s = kern_scratch(KERN_SCRATCH_TILE, size * sizeof *s);
-	struct kern_delta_token *t = kern_delta_tokens(1, size, kern_delta_by_row((const struct ggml_tensor *const *)dst->src));
+	struct kern_delta_token *t = kern_delta_tokens(1, size, kern_delta_by_row(src));
 	for (int64_t c; (c = kern_next_chunk(dst, panels * heads * dst->ne[3], nth)) >= 0;) {
 		int64_t first = c % panels * KERN_DELTA_PANEL, row = c / panels / heads, columns = kern_min(size - first, KERN_DELTA_PANEL);
-		struct kern_delta_head h = kern_delta_head((const struct ggml_tensor *const *)dst->src, there, row, c / panels % heads);
-		float *y = (float *)dst->data + (h.v - (const float *)dst->src[2]->data) + first;
+		h = kern_delta_head(src, there, row, c / panels % heads);
+		float *y = (float *)dst->data + (h.v - (const float *)src[2]->data) + first;
+		if (by_chunks) {
+			kern_delta_chunks(&h, y);
+			continue;
+		}
 		for (int64_t i = 0; i < n; i++) {
 			if (kern_delta_starts(&h, i)) {
 				memset(s, 0, size * sizeof *s);
@@ -371,6 +364,10 @@ KERN_OP(gated_delta_rule_grad) {
 				}
 				memset(to.g + i * h.number_stride * h.rates, 0, h.rates * sizeof(float));
 				to.beta[i * h.number_stride] = 0;
+			}
+			if (kern_delta_by_chunks(&h)) {
+				kern_delta_chunks_back(&h, to);
+				continue;
 			}
 			for (int64_t first = 0; first < size; first += KERN_DELTA_PANEL) {
 				kern_delta_panel_back(to, &h, m, first, scale);

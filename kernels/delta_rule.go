@@ -21,13 +21,22 @@ type DeltaRule struct {
 	// Starts I32 [n, rows], contiguous, is the first token of each token's sample. A sample begins
 	// at a token whose value is its own index or more. nil stands for one sample a row.
 	Starts *ggml.Tensor
+	// BF16 rounds the operands of products to BF16 if they are computed by chunks; sums and states stay F32. It needs [HasBF16].
+	BF16 bool
 }
 
 // operands are those that there are, after the given ones, and the parameters that say so.
 func (d DeltaRule) operands(first ...*ggml.Tensor) (operands, C.struct_kern_delta_rule_params) {
 	all := operands(first)
 	all.add(d.Q, d.K, d.V, d.G, d.Beta)
-	return all, C.struct_kern_delta_rule_params{starts: all.addOptional(d.Starts), read: all.addOptional(d.Read)}
+	p := C.struct_kern_delta_rule_params{starts: all.addOptional(d.Starts), read: all.addOptional(d.Read)}
+	if hasLibrary() {
+		p.chunks = 1
+	}
+	if d.BF16 {
+		p.bf16 = 1
+	}
+	return all, p
 }
 
 var (
@@ -48,9 +57,10 @@ var (
 //
 // If each channel has its own g, exp(g) multiplies the rows of S (Kimi delta attention, arXiv 2510.26692).
 //
-// It is computed token by token, by as many threads as there are blocks of 64 columns of all states, which do not
-// depend on each other; the time grows with n and no faster. The result does not depend on the number of threads. It is
-// an op of the CPU backend, and has no backward for [ggml.Graph.Backward]; the gradients are [GatedDeltaRuleGrad].
+// Rows of at least 32 tokens are computed by chunks of 64 (arXiv 2406.06484) if the [GEMMLibrary] is there, G is one number a
+// token, and size is at least 32; others token by token. As many threads compute as there are heads, or blocks of 64 columns
+// of all states. The time grows with n and no faster, and the result does not depend on the number of threads. It is an
+// op of the CPU backend, and has no backward for [ggml.Graph.Backward]; the gradients are [GatedDeltaRuleGrad].
 func GatedDeltaRule(c *ggml.Context, d DeltaRule) *ggml.Tensor {
 	all, p := d.operands()
 	return c.BuildOp(gatedDeltaRule.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
@@ -65,8 +75,8 @@ func GatedDeltaRule(c *ggml.Context, d DeltaRule) *ggml.Tensor {
 // gradient dY [size, heads, n, rows] of the result, F32 and contiguous. They are contiguous and have the shapes of their
 // operands.
 //
-// States are computed again: each thread keeps one for 32 tokens, and 32 at a time. The heads of keys are shared
-// between threads. The gradients have no backward.
+// States are computed again: each thread keeps one for a chunk of 64 tokens, or token by token one for 32 and 32 at a time.
+// The heads of keys are shared between threads. The gradients have no backward.
 func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, dv, dg, dbeta, dread *ggml.Tensor) {
 	operands, p := d.operands(dy)
 	ok := false
@@ -106,6 +116,7 @@ func requireDeltaRule(b *ggml.OpBuilder, d DeltaRule) {
 	requireF32(b, "G", d.G)
 	requireF32(b, "Beta", d.Beta)
 	b.RequireSameShape(d.Q, d.K)
+	b.Require(!d.BF16 || HasBF16(), "BF16 needs a GEMM library and a processor that multiply in BF16")
 	if d.Read != nil {
 		requireF32(b, "Read", d.Read)
 		b.RequireSameShape(d.Read, d.K)

@@ -1,5 +1,6 @@
-// The gated delta rule and its gradients, token by token: the columns of a state are independent, and a panel of them stays
-// in the cache from the first token to the last.
+// The gated delta rule and its gradients. Token by token the columns of a state are independent, and a panel of them stays in
+// the cache from the first token to the last. With a GEMM library and one decay for all rows of a state, chunks of tokens
+// (delta_rule_chunks.h) are faster.
 #ifndef KERN_DELTA_RULE_H
 #define KERN_DELTA_RULE_H
 
@@ -8,6 +9,8 @@
 struct kern_delta_rule_params {
 	int32_t starts; // the operand with the first token of each token's sample; 0 for none
 	int32_t read;   // the operand with keys that read the state; 0: k
+	int32_t chunks; // not 0: there is a GEMM library
+	int32_t bf16;   // not 0: chunks multiply in BF16
 };
 
 // q, k, v, g, beta, starts, read → y [size, heads, n, rows].

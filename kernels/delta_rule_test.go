@@ -16,7 +16,15 @@ import (
 // deltaCases have heads that share keys, several blocks of tokens, and more columns than a panel.
 func deltaCases() []opCase {
 	var cases []opCase
-	for _, suffix := range []string{"", "_alone", "_one_key", "_channels", "_channels_alone"} { // types are probed with the first, which has all operands
+	suffixes := []string{"", "_alone", "_one_key", "_channels", "_channels_alone"} // types are probed with the first, which has all operands
+	if kernels.HasBF16() {
+		suffixes = append(suffixes, "_bf16", "_bf16_alone")
+	}
+	for _, suffix := range suffixes {
+		bf16, bound := strings.HasPrefix(suffix, "_bf16"), optest.LongSum
+		if bf16 {
+			bound = optest.AttentionBF16
+		}
 		packed := !strings.HasSuffix(suffix, "_alone")
 		reads := packed && suffix != "_one_key"
 		operands := func(d *draw) []operand {
@@ -46,8 +54,8 @@ func deltaCases() []opCase {
 			return args
 		}
 		cases = append(cases, opCase{
-			Name: "gated_delta_rule" + suffix, Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Runs: 12, Operands: operands,
-			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GatedDeltaRule(c, deltaRule(x)) },
+			Name: "gated_delta_rule" + suffix, Layouts: optest.ContiguousOnly, Bound: bound, Runs: 12, Operands: operands,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GatedDeltaRule(c, deltaRule(x, bf16)) },
 			Want:  func(x refs) refmath.Tensor { return refmath.GatedDeltaRule(deltaRef(x)) },
 		})
 		for i, name := range []string{"q", "k", "v", "g", "beta", "read"} {
@@ -55,14 +63,14 @@ func deltaCases() []opCase {
 				continue
 			}
 			cases = append(cases, opCase{
-				Name: "gated_delta_rule_grad_" + name + suffix, Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Runs: 8,
+				Name: "gated_delta_rule_grad_" + name + suffix, Layouts: optest.ContiguousOnly, Bound: bound, Runs: 8,
 				Operands: func(d *draw) []operand {
 					args := operands(d)
 					ne := args[2].Values.Ne
 					return append([]operand{d.Normal(ne[:]...).As(ggml.F32)}, args...)
 				},
 				Build: func(c *ctx, x tensors) *ggml.Tensor {
-					dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, x[0], deltaRule(x[1:]))
+					dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, x[0], deltaRule(x[1:], bf16))
 					return []*ggml.Tensor{dq, dk, dv, dg, dbeta, dread}[i]
 				},
 				Want: func(x refs) refmath.Tensor { return refmath.GatedDeltaRuleBack(x[0], deltaRef(x[1:]))[i] },
@@ -72,8 +80,8 @@ func deltaCases() []opCase {
 	return cases
 }
 
-func deltaRule(x tensors) kernels.DeltaRule {
-	d := kernels.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4]}
+func deltaRule(x tensors, bf16 bool) kernels.DeltaRule {
+	d := kernels.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], BF16: bf16}
 	if len(x) > 5 {
 		d.Starts = x[5]
 	}
@@ -106,10 +114,14 @@ func TestGatedDeltaRuleThreads(t *testing.T) {
 		return w.Reshape(w.Leaf(optest.Normal(seed, int(count))...), ne...)
 	}
 	var results []*ggml.Tensor
-	for _, rates := range [][]int64{{heads, n}, {size, heads, n}} {
+	for _, way := range []struct {
+		rates []int64
+		bf16  bool
+	}{{rates: []int64{heads, n}}, {rates: []int64{heads, n}, bf16: kernels.HasBF16()}, {rates: []int64{size, heads, n}}} {
 		d := kernels.DeltaRule{
-			Q: w.L2Norm(leaf(1, size, keys, n), 1e-6), K: w.L2Norm(leaf(2, size, keys, n), 1e-6), V: leaf(3, size, heads, n),
-			G: w.Neg(w.Sigmoid(leaf(4, rates...))), Beta: w.Sigmoid(leaf(5, heads, n)),
+			BF16: way.bf16,
+			Q:    w.L2Norm(leaf(1, size, keys, n), 1e-6), K: w.L2Norm(leaf(2, size, keys, n), 1e-6), V: leaf(3, size, heads, n),
+			G: w.Neg(w.Sigmoid(leaf(4, way.rates...))), Beta: w.Sigmoid(leaf(5, heads, n)),
 		}
 		dq, dk, dv, dg, dbeta, _ := kernels.GatedDeltaRuleGrad(w.Context, leaf(6, size, heads, n), d)
 		results = append(results, kernels.GatedDeltaRule(w.Context, d), dq, dk, dv, dg, dbeta)
@@ -132,6 +144,12 @@ func TestGatedDeltaRuleThreads(t *testing.T) {
 }
 
 func TestGatedDeltaRuleErrors(t *testing.T) {
+	if !kernels.HasBF16() {
+		optest.RequireErrors(t, map[string]func(c *ggml.Context){"BF16 needs a GEMM library and a processor that multiply in BF16": func(c *ggml.Context) {
+			x := func(ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
+			kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: x(8, 2, 5), K: x(8, 2, 5), V: x(8, 4, 5), G: x(4, 5), Beta: x(4, 5), BF16: true})
+		}})
+	}
 	rule := func(change func(c *ggml.Context, d *kernels.DeltaRule)) func(c *ggml.Context) {
 		return func(c *ggml.Context) {
 			x := func(ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }

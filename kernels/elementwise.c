@@ -26,7 +26,31 @@ KERN_CLONES static void kern_round_bf16_clones(const float *from, uint16_t *to, 
 	}
 }
 
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+// This instruction takes subnormal numbers for 0.
+__attribute__((target("avx512f,avx512bw,avx512bf16"))) static int64_t kern_round_bf16_vectors(const float *from, uint16_t *to, int64_t n) {
+	enum { VECTOR = 16 };
+	int64_t i = 0;
+	for (; i + 2 * VECTOR <= n; i += 2 * VECTOR) {
+		__m512bh x = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + VECTOR), _mm512_loadu_ps(from + i));
+		_mm512_storeu_si512(to + i, (__m512i)x);
+	}
+	return i;
+}
+
+void kern_round_bf16(const float *from, uint16_t *to, int64_t n) {
+	int64_t done = __builtin_cpu_supports("avx512bf16") ? kern_round_bf16_vectors(from, to, n) : 0;
+	kern_round_bf16_clones(from + done, to + done, n - done);
+}
+
+#else
+
 void kern_round_bf16(const float *from, uint16_t *to, int64_t n) { kern_round_bf16_clones(from, to, n); }
+
+#endif
 
 struct kern_share kern_share_of(int64_t n, int ith, int nth) {
 	int64_t steps = kern_ceil_div(n, KERN_ELEMENTS_STEP), to = steps * (ith + 1) / nth * KERN_ELEMENTS_STEP;

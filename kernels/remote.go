@@ -204,7 +204,7 @@ func (r remote) attention(first int) Attention {
 
 func (r remote) delta(first int) DeltaRule {
 	x, p := r.x[first:], read[C.struct_kern_delta_rule_params](r.n)
-	return DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], Starts: r.optional(p.starts), Read: r.optional(p.read)}
+	return DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], Starts: r.optional(p.starts), Read: r.optional(p.read), BF16: p.bf16 != 0}
 }
 
 func (r remote) conv(first int) ShortConv {
@@ -245,10 +245,12 @@ func bf16Scratch(n ggml.NativeNode) int64 {
 	return 4*(q.Dim(2)+256)*(2*q.Dim(0)+320) + libraryScratch
 }
 
-// deltaScratch: one state of a block of columns for 32 tokens, and 35 more.
+// deltaScratch: by chunks of 64 tokens a state for each, two more, and matrices of a chunk; token by token one state of a
+// block of columns for 32 tokens, and 35 more.
 func deltaScratch(n ggml.NativeNode) int64 {
-	q := n.Operands[0]
-	return (q.Dim(2)+64)*(64+16*q.Dim(0)) + q.Dim(0)*(16<<10) + libraryScratch
+	tokens, size := n.Operands[0].Dim(2), n.Operands[0].Dim(0)
+	chunks := 4 * ((tokens/64+3)*size*size + 64*(6*64+14*size))
+	return max(chunks, (tokens+64)*(64+16*size)+size*(16<<10)) + libraryScratch
 }
 
 // convScratch: weights and gradients of a block of channels, for a block of tokens and those that reach back to it, given the

@@ -5,9 +5,12 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// gatedDeltaRule computes the rule token by token, which chunks of tokens do not speed up on the CPU: the state stays in
-// the cache.
-func gatedDeltaRule(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
+// gatedDeltaRule returns the rule as a kernel. With bf16 it multiplies in BF16 where rows are long enough to be faster so.
+func gatedDeltaRule(bf16 bool) func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
+	return func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] { return nativeDeltaRule(t, d, bf16) }
+}
+
+func nativeDeltaRule(t *Tape, d DeltaRule, bf16 bool) Result[[]*ggml.Tensor] {
 	c, n := t.C, d.V.T.Dim(2)/max(1, d.Rows) // 0 of a tensor that stands for a failure
 	heads := func(x *ggml.Tensor) *ggml.Tensor {
 		return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, d.Rows)
@@ -18,6 +21,7 @@ func gatedDeltaRule(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
 		rates = func(x *Value) *ggml.Tensor { return heads(x.T) }
 	}
 	native := kernels.DeltaRule{Q: heads(d.Q.T), K: heads(d.K.T), V: heads(d.V.T), G: rates(d.G), Beta: numbers(d.Beta)}
+	native.BF16 = bf16 && n >= longRow && !d.byChannel()
 	if d.Read != nil {
 		native.Read = heads(d.Read.T)
 	}

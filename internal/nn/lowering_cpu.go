@@ -17,10 +17,11 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		rows, compute = integers(compute)
 	}
 	rows = append(rows, cpuProducts{compute}.rows()...)
+	fastBF16 := false
 	switch compute {
 	case ggml.F32, ggml.F16:
 	case ggml.BF16:
-		if kernels.HasBF16Attention() {
+		if fastBF16 = kernels.HasBF16Attention(); fastBF16 {
 			rows = append(rows, Attention.When(isLong, causalAttentionBF16))
 		}
 	default:
@@ -31,7 +32,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		IndexScores.By(lightningScores),
 		Sinkhorn.When(isFused, fusedSinkhorn),
 		GLU.By(gluInPlace),
-		GatedDelta.By(gatedDeltaRule),
+		GatedDelta.By(gatedDeltaRule(fastBF16)),
 		ShortConv.When(func(_ *Tape, o ConvOperands) bool { return o.Kernel.Type() == ggml.F32 }, shortConvolution),
 		CrossEntropy.By(softmaxCrossEntropy),
 		Divergence.By(softmaxDivergence),
@@ -121,9 +122,11 @@ func seesEarlier(_ *Tape, a AttentionOperands) bool {
 	return !a.Bidirectional && a.Bias == nil && a.Chosen == nil && a.pools == nil
 }
 
-// isLong reports whether attention takes enough of a step to be faster in BF16. In short sequences F32, which rounds less,
-// costs nothing.
-func isLong(t *Tape, a AttentionOperands) bool { return seesEarlier(t, a) && a.Q.Dim(2) >= 256 }
+// longRow is the number of tokens from which on attention and recurrences take enough of a step to be faster in BF16. In
+// shorter rows F32, which rounds less, costs nothing.
+const longRow = 256
+
+func isLong(t *Tape, a AttentionOperands) bool { return seesEarlier(t, a) && a.Q.Dim(2) >= longRow }
 
 func nativeAttention(a AttentionOperands) kernels.Attention {
 	native := kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, Scores: kernels.ScoreOptions(a.Scores)}

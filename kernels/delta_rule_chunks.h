@@ -1,0 +1,37 @@
+// The gated delta rule by chunks of tokens (arXiv 2406.06484): matrix products inside a chunk, and a state from one chunk to
+// the next. It needs a GEMM library, and one decay for all rows of a state.
+#ifndef KERN_DELTA_RULE_CHUNKS_H
+#define KERN_DELTA_RULE_CHUNKS_H
+
+#include "kern.h"
+
+enum { KERN_DELTA_LANES = 16 };
+typedef float kern_lanes __attribute__((vector_size(4 * KERN_DELTA_LANES)));
+
+// The operands of one head of a row. The strides are distances of tokens, and rates counts the numbers g of a token.
+struct kern_delta_head {
+	const float *q, *k, *read, *v, *g, *beta, *dy;
+	const int32_t *starts; // NULL: the row is one sample
+	int64_t size, n, key_stride, value_stride, number_stride, rates;
+	bool chunks, bf16; // whether there is a GEMM library, and whether products round their operands to BF16
+};
+
+// Where the gradients of a head go; g is one number of a token, or one for each row of the state.
+struct kern_delta_grads {
+	float *q, *k, *g, *beta; // q and k are added to
+	float *read;             // added to; NULL if k reads
+	float *v;
+};
+
+// Reports whether token i begins a sample.
+static inline bool kern_delta_starts(const struct kern_delta_head *h, int64_t i) {
+	return i == 0 || (h->starts != NULL && h->starts[i] >= i);
+}
+
+// Reports whether a head is computed by chunks.
+bool kern_delta_by_chunks(const struct kern_delta_head *h);
+// Writes y, whose tokens have the distance value_stride.
+void kern_delta_chunks(const struct kern_delta_head *h, float *y);
+void kern_delta_chunks_back(const struct kern_delta_head *h, struct kern_delta_grads to);
+
+#endif
