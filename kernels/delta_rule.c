@@ -217,7 +217,7 @@ static bool kern_delta_by_row(const struct ggml_tensor *const *src) { return ggm
 
 // The optional operands, or NULL, and the ways to multiply.
 struct kern_delta_optional {
-	const struct ggml_tensor *starts, *read;
+	const struct ggml_tensor *starts, *read, *state;
 	bool chunks, bf16;
 };
 
@@ -227,11 +227,13 @@ static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *s
 	int64_t n = v->ne[2], size = v->ne[0], key = ((row * n) * k->ne[1] + h % k->ne[1]) * size, value = (row * n * v->ne[1] + h) * size,
 			number = row * n * v->ne[1] + h, rates = kern_delta_by_row(src) ? size : 1;
 	return (struct kern_delta_head){
-		(const float *)src[0]->data + key, (const float *)k->data + key,
-		(const float *)(there.read == NULL ? k : there.read)->data + key, (const float *)v->data + value,
-		(const float *)src[3]->data + number * rates, (const float *)src[4]->data + number, NULL,
-		there.starts == NULL ? NULL : (const int32_t *)there.starts->data + row * n,
-		size, n, k->ne[1] * size, v->ne[1] * size, v->ne[1], rates, there.chunks, there.bf16,
+		.q = (const float *)src[0]->data + key, .k = (const float *)k->data + key,
+		.read = (const float *)(there.read == NULL ? k : there.read)->data + key, .v = (const float *)v->data + value,
+		.g = (const float *)src[3]->data + number * rates, .beta = (const float *)src[4]->data + number,
+		.starts = there.starts == NULL ? NULL : (const int32_t *)there.starts->data + row * n,
+		.state = there.state == NULL ? NULL : (const float *)there.state->data + (row * v->ne[1] + h) * size * size,
+		.size = size, .n = n, .key_stride = k->ne[1] * size, .value_stride = v->ne[1] * size, .number_stride = v->ne[1], .rates = rates,
+		.chunks = there.chunks, .bf16 = there.bf16,
 	};
 }
 
@@ -247,37 +249,49 @@ static struct kern_delta_token *kern_delta_tokens(int64_t count, int64_t size, b
 static struct kern_delta_optional kern_delta_optional_of(const struct ggml_tensor *dst) {
 	struct kern_delta_rule_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read), p.chunks != 0, p.bf16 != 0};
+	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read), kern_optional(dst, p.state), p.chunks != 0, p.bf16 != 0};
+}
+
+// Computes a panel of columns of a head token by token.
+static void kern_delta_panel(const struct kern_delta_head *h, float *y, int64_t first) {
+	int64_t size = h->size, columns = kern_min(size - first, KERN_DELTA_PANEL);
+	float scale = 1 / sqrtf((float)size);
+	kern_delta_row *s = kern_scratch(KERN_SCRATCH_TILE, size * sizeof *s);
+	struct kern_delta_token *t = kern_delta_tokens(1, size, h->rates > 1);
+	memset(s, 0, size * sizeof *s);
+	for (int64_t i = 0; h->state != NULL && i < size * columns; i++) {
+		((float *)s[i % size])[i / size] = h->state[first * size + i];
+	}
+	for (int64_t i = 0; i < h->n; i++) {
+		if (kern_delta_starts(h, i)) {
+			memset(s, 0, size * sizeof *s);
+		}
+		kern_delta_load(t, h, i, first, columns, scale);
+		kern_delta_read(y + first + i * h->value_stride, s, t, scale, size, columns);
+	}
+	for (int64_t i = 0; h->after != NULL && i < size * columns; i++) {
+		h->after[first * size + i] = ((float *)s[i % size])[i / size];
+	}
 }
 
 KERN_OP(gated_delta_rule) {
 	(void)userdata;
 	(void)ith;
 	struct kern_delta_optional there = kern_delta_optional_of(dst);
-	int64_t size = dst->ne[0], heads = dst->ne[1], n = dst->ne[2], panels = kern_ceil_div(size, KERN_DELTA_PANEL);
-	float scale = 1 / sqrtf((float)size);
-	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src;
-	struct kern_delta_head h = kern_delta_head(src, there, 0, 0);
-	bool by_chunks = kern_delta_by_chunks(&h);
-	if (by_chunks) {
-		panels = 1;
-	}
-	kern_delta_row *s = kern_scratch(KERN_SCRATCH_TILE, size * sizeof *s);
-	struct kern_delta_token *t = kern_delta_tokens(1, size, kern_delta_by_row(src));
-	for (int64_t c; (c = kern_next_chunk(dst, panels * heads * dst->ne[3], nth)) >= 0;) {
-		int64_t first = c % panels * KERN_DELTA_PANEL, row = c / panels / heads, columns = kern_min(size - first, KERN_DELTA_PANEL);
-		h = kern_delta_head(src, there, row, c / panels % heads);
-		float *y = (float *)dst->data + (h.v - (const float *)src[2]->data) + first;
+	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src, *v = src[2];
+	struct kern_delta_head any = kern_delta_head(src, there, 0, 0);
+	bool by_chunks = kern_delta_by_chunks(&any);
+	int64_t heads = v->ne[1], panels = by_chunks ? 1 : kern_ceil_div(v->ne[0], KERN_DELTA_PANEL);
+	for (int64_t c; (c = kern_next_chunk(dst, panels * heads * v->ne[3], nth)) >= 0;) {
+		struct kern_delta_head h = kern_delta_head(src, there, c / panels / heads, c / panels % heads);
+		float *y = (float *)dst->data + (h.v - (const float *)v->data);
+		if (h.state != NULL) {
+			h.after = (float *)dst->data + ggml_nelements(v) + (h.state - (const float *)there.state->data);
+		}
 		if (by_chunks) {
 			kern_delta_chunks(&h, y);
-			continue;
-		}
-		for (int64_t i = 0; i < n; i++) {
-			if (kern_delta_starts(&h, i)) {
-				memset(s, 0, size * sizeof *s);
-			}
-			kern_delta_load(t, &h, i, first, columns, scale);
-			kern_delta_read(y + i * h.value_stride, s, t, scale, size, columns);
+		} else {
+			kern_delta_panel(&h, y, c % panels * KERN_DELTA_PANEL);
 		}
 	}
 }

@@ -21,6 +21,8 @@ type DeltaRule struct {
 	// Starts I32 [n, rows], contiguous, is the first token of each token's sample. A sample begins
 	// at a token whose value is its own index or more. nil stands for one sample a row.
 	Starts *ggml.Tensor
+	// State [size, size, heads, rows], F32 and contiguous, holds the states before the first tokens, with keys in ne0; nil: they are 0.
+	State *ggml.Tensor
 	// BF16 rounds the operands of products to BF16 if they are computed by chunks; sums and states stay F32. It needs [HasBF16].
 	BF16 bool
 }
@@ -29,7 +31,7 @@ type DeltaRule struct {
 func (d DeltaRule) operands(first ...*ggml.Tensor) (operands, C.struct_kern_delta_rule_params) {
 	all := operands(first)
 	all.add(d.Q, d.K, d.V, d.G, d.Beta)
-	p := C.struct_kern_delta_rule_params{starts: all.addOptional(d.Starts), read: all.addOptional(d.Read)}
+	p := C.struct_kern_delta_rule_params{starts: all.addOptional(d.Starts), read: all.addOptional(d.Read), state: all.addOptional(d.State)}
 	if hasLibrary() {
 		p.chunks = 1
 	}
@@ -42,7 +44,7 @@ func (d DeltaRule) operands(first ...*ggml.Tensor) (operands, C.struct_kern_delt
 var (
 	gatedDeltaRule = &ggml.NativeOp{
 		Name: "gated_delta_rule", Func: unsafe.Pointer(C.kern_op_gated_delta_rule),
-		FLOPs: func(result shape, _ []shape) float64 { return 7 * elements(result) * float64(result[0]) },
+		FLOPs: func(_ shape, operands []shape) float64 { return 7 * elements(operands[2]) * float64(operands[2][0]) },
 	}
 	gatedDeltaRuleGrad = &ggml.NativeOp{
 		Name: "gated_delta_rule_grad", Func: unsafe.Pointer(C.kern_op_gated_delta_rule_grad),
@@ -55,7 +57,8 @@ var (
 //
 //	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·read)ᵀ,  y = Sᵀ·q / √size
 //
-// If each channel has its own g, exp(g) multiplies the rows of S (Kimi delta attention, arXiv 2510.26692).
+// If each channel has its own g, exp(g) multiplies the rows of S (Kimi delta attention, arXiv 2510.26692). With State the
+// result is one row: y, followed by the states after the last tokens in State's shape.
 //
 // Rows of at least 32 tokens are computed by chunks of 64 (arXiv 2406.06484) if the [GEMMLibrary] is there, G is one number a
 // token, and size is at least 32; others token by token. As many threads compute as there are heads, or blocks of 64 columns
@@ -66,6 +69,9 @@ func GatedDeltaRule(c *ggml.Context, d DeltaRule) *ggml.Tensor {
 	return c.BuildOp(gatedDeltaRule.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
 		if requireDeltaRule(b, d); !b.OK() {
 			return nil
+		}
+		if d.State != nil {
+			return b.Native(gatedDeltaRule, params(p), ggml.F32, d.V.NumElements()+d.State.NumElements())
 		}
 		return b.Native(gatedDeltaRule, params(p), ggml.F32, d.V.Dim(0), d.V.Dim(1), d.V.Dim(2), d.V.Dim(3))
 	})
@@ -83,6 +89,7 @@ func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, 
 	all := c.BuildOp(gatedDeltaRuleGrad.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireDeltaRule(b, d)
 		requireF32(b, "dY", dy)
+		b.Require(d.State == nil, "a rule with State has no gradients")
 		b.RequireSameShape(dy, d.V)
 		if ok = b.OK(); !ok {
 			return nil
@@ -122,6 +129,10 @@ func requireDeltaRule(b *ggml.OpBuilder, d DeltaRule) {
 		b.RequireSameShape(d.Read, d.K)
 	}
 	k, v := d.K, d.V
+	if d.State != nil {
+		requireF32(b, "State", d.State)
+		b.Require(shapeOf(d.State) == [4]int64{v.Dim(0), v.Dim(0), v.Dim(1), v.Dim(3)}, "State must be [size, size, heads, rows] of V")
+	}
 	b.Require(k.Dim(0) == v.Dim(0) && k.Dim(2) == v.Dim(2) && k.Dim(3) == v.Dim(3), "K and V must be equal but in ne1")
 	b.Require(v.Dim(1)%k.Dim(1) == 0, "ne1 of V must be a multiple of ne1 of K: they are %d and %d", v.Dim(1), k.Dim(1))
 	b.Require(max(v.Dim(0), v.Dim(2)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)

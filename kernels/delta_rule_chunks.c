@@ -1,5 +1,6 @@
 #include "delta_rule_chunk.h"
 #include "scratch.h"
+#include "transpose.h"
 #include "vector.h"
 
 #include <string.h>
@@ -18,7 +19,11 @@ void kern_delta_chunks(const struct kern_delta_head *h, float *y) {
 	float scale = 1 / sqrtf((float)c.size);
 	struct kern_gemm seen = {.m = c.size, .n = KERN_DELTA_CHUNK, .k = c.size, .lda = c.ld, .ldb = c.ld, .ldc = c.ld}, read = seen;
 	read.k = read.ldb = KERN_DELTA_CHUNK, read.accumulate = true;
-	memset(s, 0, c.ld * c.size * sizeof *s);
+	if (h->state != NULL) {
+		kern_transpose(h->state, c.size, c.size, s, c.ld);
+	} else {
+		memset(s, 0, c.ld * c.size * sizeof *s);
+	}
 	for (int64_t from = 0; from < h->n; from += KERN_DELTA_CHUNK) {
 		kern_delta_read_chunk(&c, h, from);
 		kern_delta_correct(&c, s);
@@ -29,6 +34,9 @@ void kern_delta_chunks(const struct kern_delta_head *h, float *y) {
 		kern_delta_multiply(result, scale, c.ld * KERN_DELTA_CHUNK);
 		kern_delta_scatter(&c, y + from * h->value_stride, h->value_stride, result);
 		kern_delta_advance(&c, s);
+	}
+	for (int64_t i = 0; h->after != NULL && i < c.size * c.size; i++) {
+		h->after[i] = s[i % c.size * c.ld + i / c.size];
 	}
 }
 

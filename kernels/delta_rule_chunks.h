@@ -12,6 +12,8 @@ typedef float kern_lanes __attribute__((vector_size(4 * KERN_DELTA_LANES)));
 struct kern_delta_head {
 	const float *q, *k, *read, *v, *g, *beta, *dy;
 	const int32_t *starts; // NULL: the row is one sample
+	const float *state;    // before the first token, [keys, values]; NULL: 0
+	float *after;          // where the state after the last token goes; NULL: nowhere
 	int64_t size, n, key_stride, value_stride, number_stride, rates;
 	bool chunks, bf16; // whether there is a GEMM library, and whether products round their operands to BF16
 };
@@ -25,7 +27,7 @@ struct kern_delta_grads {
 
 // Reports whether token i begins a sample.
 static inline bool kern_delta_starts(const struct kern_delta_head *h, int64_t i) {
-	return i == 0 || (h->starts != NULL && h->starts[i] >= i);
+	return (i == 0 && h->state == NULL) || (h->starts != NULL && h->starts[i] >= i);
 }
 
 // Reports whether a head is computed by chunks.

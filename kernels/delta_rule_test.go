@@ -16,7 +16,7 @@ import (
 // deltaCases have heads that share keys, several blocks of tokens, and more columns than a panel.
 func deltaCases() []opCase {
 	var cases []opCase
-	suffixes := []string{"", "_alone", "_one_key", "_channels", "_channels_alone"} // types are probed with the first, which has all operands
+	suffixes := []string{"", "_alone", "_one_key", "_channels", "_channels_alone", "_state", "_channels_state"} // types are probed with the first, which has all operands
 	if kernels.HasBF16() {
 		suffixes = append(suffixes, "_bf16", "_bf16_alone")
 	}
@@ -25,7 +25,7 @@ func deltaCases() []opCase {
 		if bf16 {
 			bound = optest.AttentionBF16
 		}
-		packed := !strings.HasSuffix(suffix, "_alone")
+		packed, state := !strings.HasSuffix(suffix, "_alone"), strings.HasSuffix(suffix, "_state")
 		reads := packed && suffix != "_one_key"
 		operands := func(d *draw) []operand {
 			size, keys, n, rows := d.Size(70), d.Size(3), d.Size(150), d.Size(2)
@@ -51,13 +51,24 @@ func deltaCases() []opCase {
 			if reads {
 				args = append(args, unit())
 			}
+			if state {
+				args = append(args, d.Normal(size, size, heads, rows).As(ggml.F32))
+			}
 			return args
 		}
 		cases = append(cases, opCase{
 			Name: "gated_delta_rule" + suffix, Layouts: optest.ContiguousOnly, Bound: bound, Runs: 12, Operands: operands,
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GatedDeltaRule(c, deltaRule(x, bf16)) },
-			Want:  func(x refs) refmath.Tensor { return refmath.GatedDeltaRule(deltaRef(x)) },
+			Want: func(x refs) refmath.Tensor {
+				if state {
+					return refmath.GatedDeltaRuleStates(deltaRef(x))
+				}
+				return refmath.GatedDeltaRule(deltaRef(x))
+			},
 		})
+		if state {
+			continue // it has no gradients
+		}
 		for i, name := range []string{"q", "k", "v", "g", "beta", "read"} {
 			if name == "read" && !reads {
 				continue
@@ -88,6 +99,9 @@ func deltaRule(x tensors, bf16 bool) kernels.DeltaRule {
 	if len(x) > 6 {
 		d.Read = x[6]
 	}
+	if len(x) > 7 {
+		d.State = x[7]
+	}
 	return d
 }
 
@@ -98,6 +112,9 @@ func deltaRef(x refs) refmath.DeltaRule {
 	}
 	if len(x) > 6 {
 		d.Read = x[6]
+	}
+	if len(x) > 7 {
+		d.State = x[7]
 	}
 	return d
 }
@@ -168,7 +185,13 @@ func TestGatedDeltaRuleErrors(t *testing.T) {
 		"Starts has type f32; it must have i32":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.F32, 5) }),
 		"Starts must be [n, rows] of V, [5, 1]":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.I32, 4) }),
 		"Read has type f16; it must have f32":                       rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Read = c.NewTensor(ggml.F16, 8, 2, 5) }),
-		"operand 3 is nil":                                          rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.G = nil }),
+		"State must be [size, size, heads, rows] of V":              rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.State = c.NewTensor(ggml.F32, 8, 8, 2) }),
+		"a rule with State has no gradients": func(c *ggml.Context) {
+			x := func(ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
+			d := kernels.DeltaRule{Q: x(8, 2, 5), K: x(8, 2, 5), V: x(8, 2, 5), G: x(2, 5), Beta: x(2, 5), State: x(8, 8, 2)}
+			kernels.GatedDeltaRuleGrad(c, x(8, 2, 5), d)
+		},
+		"operand 3 is nil": rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.G = nil }),
 		"dY has type f16": func(c *ggml.Context) {
 			x := func(ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
 			kernels.GatedDeltaRuleGrad(c, c.NewTensor(ggml.F16, 8, 2, 5), kernels.DeltaRule{Q: x(8, 2, 5), K: x(8, 2, 5), V: x(8, 2, 5), G: x(2, 5), Beta: x(2, 5)})

@@ -30,6 +30,11 @@ func TestRemoteOps(t *testing.T) {
 			Starts: c.NewTensor(ggml.I32, n),
 		}
 	}
+	chunks := func(c *ggml.Context, n int64) kernels.DeltaRule {
+		d := delta(c, n)
+		d.G, d.BF16 = f32(c, 4, n), kernels.HasBF16()
+		return d
+	}
 	conv := func(c *ggml.Context) kernels.ShortConv {
 		return kernels.ShortConv{
 			X: f32(c, 6000, 3100), Kernel: f32(c, 8, 6000), Bias: f32(c, 6000), Positions: c.NewTensor(ggml.I32, 3000), Before: 100, Step: 2000, SiLU: true,
@@ -69,6 +74,15 @@ func TestRemoteOps(t *testing.T) {
 			return dq
 		},
 		"gated_delta_rule": func(c *ggml.Context) *ggml.Tensor { return kernels.GatedDeltaRule(c, delta(c, 3000)) },
+		"gated_delta_rule, by chunks": func(c *ggml.Context) *ggml.Tensor {
+			d := chunks(c, 3000)
+			d.State = f32(c, 128, 128, 4)
+			return kernels.GatedDeltaRule(c, d)
+		},
+		"gated_delta_rule_grad, by chunks": func(c *ggml.Context) *ggml.Tensor {
+			dq, _, _, _, _, _ := kernels.GatedDeltaRuleGrad(c, f32(c, 128, 4, 3000), chunks(c, 3000))
+			return dq
+		},
 		"gated_delta_rule_grad": func(c *ggml.Context) *ggml.Tensor {
 			dq, _, _, _, _, _ := kernels.GatedDeltaRuleGrad(c, f32(c, 128, 4, 3000), delta(c, 3000))
 			return dq

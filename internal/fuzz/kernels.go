@@ -69,8 +69,8 @@ var kernelFunctions = map[string]any{
 	"ShortConvolutionGrad": func(c ggmlContext, dy, x, kernel, bias, positions *tensor, before int64, step int, silu bool) *tensor {
 		return kernels.ShortConvolutionGrad(c, dy, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
 	},
-	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor) *tensor {
-		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
+	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read, state *tensor) *tensor {
+		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts, State: state})
 	},
 	"GatedDeltaRuleGrad": func(c ggmlContext, dy, q, k, v, g, beta, starts, read *tensor) (dq, dk, dv, dg, dbeta, dread *tensor) {
 		return kernels.GatedDeltaRuleGrad(c, dy, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
@@ -321,7 +321,11 @@ func sequenceKernels() {
 		rates := []func() *tensor{gate, value}[p.IntN(2)]
 		return list{key(), key(), value(), rates(), gate(), starts, p.maybe(key)}
 	}
-	family(func(p *program) []any { return delta(p) }, "GatedDeltaRule")
+	family(func(p *program) []any {
+		args := delta(p)
+		v := dims(args[2].(*tensor))
+		return append(args, p.maybe(func() *tensor { return p.contiguous(f32, v[0], v[0], v[1], v[3]) }))
+	}, "GatedDeltaRule")
 	family(func(p *program) []any {
 		args := delta(p)
 		ne := dims(args[2].(*tensor))

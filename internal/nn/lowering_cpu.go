@@ -33,6 +33,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		Sinkhorn.When(isFused, fusedSinkhorn),
 		GLU.By(gluInPlace),
 		GatedDelta.By(gatedDeltaRule(fastBF16)),
+		GatedDeltaStep.When(fillsChunks, gatedDeltaStep),
 		ShortConv.When(func(_ *Tape, o ConvOperands) bool { return o.Kernel.Type() == ggml.F32 }, shortConvolution),
 		CrossEntropy.By(softmaxCrossEntropy),
 		Divergence.By(softmaxDivergence),

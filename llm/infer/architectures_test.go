@@ -179,6 +179,33 @@ func asSecond(t *testing.T, m *model.Model, o infer.SessionOptions, tokens []int
 	return rows
 }
 
+// Passes over many tokens of several sequences go on from the sequences' states, as steps of a token do.
+func TestLongPassesOfRecurrences(t *testing.T) {
+	for _, arch := range []string{"qwen35", "qwen3next", "kimi-linear"} {
+		t.Run(arch, func(t *testing.T) {
+			t.Parallel()
+			m := need.Value(model.Load(llmtest.WideArchFile(t, arch, ggml.F32), model.LoadOptions{}))(t)
+			defer m.Close()
+			s := newSession(t, m, infer.SessionOptions{Context: 128, Sequences: 2})
+			var next []infer.StepInput
+			var tokens [2][]int32
+			for i := range tokens {
+				tokens[i] = llmtest.RandomTokens(uint64(i), 75, m.Config().Vocab)
+				q, _ := start(t, s, tokens[i][:5]...)
+				next = append(next, infer.StepInput{Sequence: q, Before: tokens[i][5:74], Token: tokens[i][74]})
+			}
+			require.NoError(t, s.Step(t.Context(), next))
+			for i := range tokens {
+				alone, logits := start(t, newSession(t, m, infer.SessionOptions{Context: 128}), tokens[i][0])
+				for _, token := range tokens[i][1:] {
+					logits = decode(t, alone, token)
+				}
+				require.Less(t, refmath.NMSE(next[i].Logits, refmath.From(logits).Data), 1e-10)
+			}
+		})
+	}
+}
+
 // A short context uses the RoPE factors for short contexts.
 func TestShortContext(t *testing.T) {
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)

@@ -6,9 +6,9 @@ import (
 )
 
 // DeltaRule holds the operands of the gated delta rule: q, k [size, k heads, n, rows], v [size, heads, n, rows], g
-// [heads, n, rows] or [size, heads, n, rows], beta [heads, n, rows], the first token of each token's sample [n, rows], or
-// nothing, and the keys that read the state, of K's shape, or nothing.
-type DeltaRule struct{ Q, K, V, G, Beta, Starts, Read Tensor }
+// [heads, n, rows] or [size, heads, n, rows], beta [heads, n, rows]. Optional are the first token of each token's sample [n,
+// rows], the keys that read the state, of K's shape, and the states before the first tokens [size of k, size of v, heads, rows].
+type DeltaRule struct{ Q, K, V, G, Beta, Starts, Read, State Tensor }
 
 // reads returns the keys that read the state.
 func (d DeltaRule) reads() Tensor {
@@ -46,10 +46,13 @@ func (d DeltaRule) keep() Tensor {
 // column goes through the tokens of column j of value head h.
 func (d DeltaRule) column(keep Tensor, j, h, row int64) []deltaToken {
 	state := make([]float64, d.V.Ne[0])
+	if d.State.Data != nil {
+		copy(state, d.State.row(j, h, row))
+	}
 	tokens := make([]deltaToken, 0, d.V.Ne[2])
 	for t := range d.V.Ne[2] {
 		x := deltaToken{beta: d.Beta.At(h, t, row, 0), keep: keep.row(h, t, row)}
-		x.start = t == 0 || d.Starts.Data != nil && d.Starts.At(t, row, 0, 0) >= float64(t)
+		x.start = t == 0 && d.State.Data == nil || d.Starts.Data != nil && d.Starts.At(t, row, 0, 0) >= float64(t)
 		if x.start {
 			state = make([]float64, len(state))
 		}
@@ -90,6 +93,18 @@ func GatedDeltaRule(d DeltaRule) Tensor {
 		}
 	})
 	return y
+}
+
+// GatedDeltaRuleStates returns the result of GatedDeltaRule, followed by the states after the last tokens, in a row.
+func GatedDeltaRuleStates(d DeltaRule) Tensor {
+	y, states, keep := GatedDeltaRule(d), New(d.State.Ne[:]...), d.keep()
+	d.eachColumn(func(j, h, row int64) {
+		tokens := d.column(keep, j, h, row)
+		copy(states.row(j, h, row), tokens[len(tokens)-1].after)
+	})
+	all := New(int64(len(y.Data) + len(states.Data)))
+	copy(all.Data[copy(all.Data, y.Data):], states.Data)
+	return all
 }
 
 // GatedDeltaRuleBack returns the gradients of q, k, v, g, beta and read, given the gradient of the result. Without reading keys
