@@ -164,7 +164,8 @@ func kernelOps() {
 	productKernels(factorTypes())
 	groupedKernels(factorTypes())
 	loraKernels(factorTypes())
-	sequenceKernels()
+	attentionKernels()
+	recurrenceKernels()
 	lossKernels()
 	normKernels()
 	elementwiseKernels()
@@ -263,7 +264,7 @@ func loraKernels(factors []ggml.Type) {
 	}, "GEMMLoRA")
 }
 
-func sequenceKernels() {
+func attentionKernels() {
 	causal := func(p *program) list {
 		size, groups, n, batch := p.size(p.width), p.size(3), p.size(80), p.size(2)
 		keys := [4]int64{size, groups, n, batch}
@@ -296,6 +297,9 @@ func sequenceKernels() {
 		mask, sinks := p.contiguous(f16, keys, n, 1, batch), p.maybe(func() *tensor { return p.contiguous(f32, q.Dim(2)) })
 		return list{q, k, v, mask, sinks, scalar(p), []float32{0, 0, 30}[p.IntN(3)], []float32{0, 0, 8}[p.IntN(3)]}
 	}, "CachedAttention")
+}
+
+func recurrenceKernels() {
 	conv := func(p *program) (x list, result [4]int64) {
 		m, n, rows, before := p.size(p.width), p.size(80), p.size(2), p.size(9)-1
 		positions := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, rows) })
