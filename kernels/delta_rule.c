@@ -352,16 +352,23 @@ static void kern_delta_panel_back(struct kern_delta_grads to, const struct kern_
 	}
 }
 
+// Adds a head to the gradients token by token.
+static void kern_delta_panels_back(struct kern_delta_grads to, const struct kern_delta_head *h) {
+	struct kern_delta_memory m = kern_delta_memory(h->size, h->n, h->rates > 1);
+	for (int64_t first = 0; first < h->size; first += KERN_DELTA_PANEL) {
+		kern_delta_panel_back(to, h, m, first, 1 / sqrtf((float)h->size));
+	}
+}
+
 // A chunk is a head of keys with all heads of values that use it, so that no two add to the same gradient.
 KERN_OP(gated_delta_rule_grad) {
 	(void)userdata;
 	(void)ith;
 	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src + 1, *k = src[1], *v = src[2];
 	int64_t size = v->ne[0], heads = v->ne[1], n = v->ne[2], keys = k->ne[1];
-	float scale = 1 / sqrtf((float)size), *dq = dst->data, *dk = dq + ggml_nelements(k), *dv = dk + ggml_nelements(k),
+	float *dq = dst->data, *dk = dq + ggml_nelements(k), *dv = dk + ggml_nelements(k),
 		  *dg = dv + ggml_nelements(v), *dbeta = dg + ggml_nelements(src[3]), *dread = dbeta + ggml_nelements(src[4]);
 	struct kern_delta_optional there = kern_delta_optional_of(dst);
-	struct kern_delta_memory m = kern_delta_memory(size, n, kern_delta_by_row(src));
 	for (int64_t c; (c = kern_next_chunk(dst, keys * v->ne[3], nth)) >= 0;) {
 		for (int64_t head = c % keys; head < heads; head += keys) {
 			struct kern_delta_head h = kern_delta_head(src, there, c / keys, head);
@@ -381,10 +388,8 @@ KERN_OP(gated_delta_rule_grad) {
 			}
 			if (kern_delta_by_chunks(&h)) {
 				kern_delta_chunks_back(&h, to);
-				continue;
-			}
-			for (int64_t first = 0; first < size; first += KERN_DELTA_PANEL) {
-				kern_delta_panel_back(to, &h, m, first, scale);
+			} else {
+				kern_delta_panels_back(to, &h);
 			}
 		}
 	}

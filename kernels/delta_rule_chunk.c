@@ -127,13 +127,12 @@ void kern_delta_decay_state(const struct kern_delta_chunk *c, float *s) {
 	}
 }
 
-static float kern_delta_flush(float x) { return x < KERN_DELTA_TINY ? 0 : x; }
+__attribute__((always_inline)) static inline float kern_delta_flush(float x) { return x < KERN_DELTA_TINY ? 0 : x; }
 
 // The decays of a token, which come from those of the token before it.
 KERN_CLONES static void kern_delta_next_decays(float *column, float decay) {
 	for (int j = 0; j < CHUNK; j++) {
-		float x = column[j - CHUNK] * decay;
-		column[j] = x < KERN_DELTA_TINY ? 0 : x;
+		column[j] = kern_delta_flush(column[j - CHUNK] * decay);
 	}
 }
 
@@ -205,7 +204,7 @@ KERN_CLONES static void kern_delta_solve(kern_lanes *added, kern_lanes *rest, co
 	}
 }
 
-KERN_CLONES static void kern_delta_solve_lanes(kern_lanes *added, kern_lanes *rest, const float *reads, const float *beta, int64_t vectors) {
+KERN_CLONES static void kern_delta_solve_back_lanes(kern_lanes *added, kern_lanes *rest, const float *reads, const float *beta, int64_t vectors) {
 	for (int64_t first = 0; first < vectors; first += PANEL) {
 		for (int64_t t = CHUNK - ROWS; t >= 0; t -= ROWS) {
 			kern_lanes x[ROWS][PANEL];
@@ -232,7 +231,7 @@ KERN_CLONES static void kern_delta_solve_lanes(kern_lanes *added, kern_lanes *re
 }
 
 void kern_delta_solve_back(const struct kern_delta_chunk *c, float *added, float *rest) {
-	kern_delta_solve_lanes((kern_lanes *)added, (kern_lanes *)rest, c->reads, c->beta, c->ld / LANES);
+	kern_delta_solve_back_lanes((kern_lanes *)added, (kern_lanes *)rest, c->reads, c->beta, c->ld / LANES);
 }
 
 KERN_CLONES static float kern_delta_dot_lanes(const kern_lanes *x, const kern_lanes *y, int64_t vectors) {

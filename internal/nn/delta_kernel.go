@@ -28,7 +28,7 @@ func fillsChunks(_ *Tape, o Next[DeltaRule]) bool {
 
 func nativeDeltaRule(t *Tape, d DeltaRule, bf16 bool) Result[[]*ggml.Tensor] {
 	c, native := t.C, d.native(t)
-	native.BF16 = bf16 && native.V.Dim(2) >= longRow && !d.byChannel()
+	native.BF16 = bf16 && native.V.Dim(2) >= longRow
 	if d.Packed {
 		native.Starts = d.starts(t)
 	}

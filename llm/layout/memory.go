@@ -18,7 +18,7 @@ type Memory struct {
 
 	places  Places
 	waiting [][]*ggml.Tensor // tensors to allocate, by device
-	sparse  bool             // they are caches, of which sequences use as much as they need
+	sparse  bool             // they are caches; sequences use only a part
 	buffers []*ggml.Buffers
 	sizes   Sizes
 	err     error // invalid layout
