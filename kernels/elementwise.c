@@ -65,9 +65,9 @@ KERN_OP(cast_bf16) {
 
 enum { KERN_GLU_STEP = 32 };
 
-// The activations of gates are x·σ(z(x)), with slope σ(z)·(1 + x·z'·(1 − σ(z))).
+// The activations of gates are x·σ(z(x)).
 struct kern_gate {
-	float z, slope; // z(x), and x·z'(x)
+	float z, change; // z(x), and x·z'(x)
 };
 typedef struct kern_gate kern_gate_of(float x);
 
@@ -133,9 +133,7 @@ KERN_OP(geglu) {
 __attribute__((always_inline)) static inline void kern_glu_grad_step(kern_gate_of gate_of, float *up, const float *gate, const float *dy) {
 	for (int i = 0; i < KERN_GLU_STEP; i++) {
 		struct kern_gate g = gate_of(gate[i]);
-		float e = kern_exp(-fabsf(g.z)), more = 1 / (1 + e), less = e / (1 + e);
-		float s = g.z < 0 ? less : more, not_s = g.z < 0 ? more : less; // σ(z) and 1 − σ(z)
-		up[i] *= dy[i] * s * (1 + g.slope * not_s);
+		up[i] *= dy[i] * kern_gate_slope(g.z, g.change);
 	}
 }
 

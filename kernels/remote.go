@@ -256,7 +256,7 @@ func deltaScratch(n ggml.NativeNode) int64 {
 // convScratch: weights and gradients of a block of channels, for a block of tokens and those that reach back to it, given the
 // index of the kernel. The first operand has all tokens.
 func convScratch(kernel int) func(n ggml.NativeNode) int64 {
-	const channels, tokens, bytes = 512, 64, 4
+	const channels, tokens, bytes = C.KERN_CONV_CHANNELS, C.KERN_CONV_TOKENS, 4
 	return func(n ggml.NativeNode) int64 {
 		taps, step := n.Operands[kernel].Dim(0), int64(read[C.struct_kern_short_conv_params](n).step)
 		return bytes*channels*(taps+1+tokens+min((taps-1)*step, n.Operands[0].Dim(1))) + libraryScratch

@@ -5,11 +5,7 @@
 
 #include <string.h>
 
-enum {
-	KERN_CONV_LANES = 64,     // channels whose sums stay in registers
-	KERN_CONV_CHANNELS = 512, // of a chunk
-	KERN_CONV_TOKENS = 64,    // of a chunk
-};
+enum { KERN_CONV_LANES = 64 }; // channels whose sums stay in registers
 
 // A convolution of a block of channels of a row.
 struct kern_conv {
@@ -67,6 +63,8 @@ static float *kern_conv_token(const struct kern_conv *c, const struct ggml_tenso
 	return (float *)((char *)t->data + c->row * t->nb[2] + i * t->nb[1]) + c->first;
 }
 
+#define KERN_CONV_INLINE __attribute__((always_inline)) static inline
+
 // A pass over the channels of a token: y = Σ taps, activated or times the slope of the activation.
 struct kern_conv_pass {
 	float *y;
@@ -78,54 +76,66 @@ struct kern_conv_pass {
 	bool silu;
 };
 
-// Adds the products of taps: y_l += Σ_j weights_j,l · x_l,j, where tap j lies j strides from x.
-__attribute__((always_inline)) static inline void kern_conv_add(float *y, const struct kern_conv_pass *p, int64_t at, int64_t lanes) {
+// The sums of taps of 64 channels, which stay in registers: Σ_j weights_j,l · x_l,j, where tap j lies j strides from x.
+KERN_CONV_INLINE void kern_conv_sum(float *sums, const struct kern_conv_pass *p, int64_t at) {
+	enum { VECTORS = KERN_CONV_LANES / KERN_LANES };
+	kern_lanes_anywhere *to = (kern_lanes_anywhere *)sums;
+	kern_lanes sum[VECTORS] = {{0}};
+	if (p->offsets != NULL) {
+		_Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[v] = ((const kern_lanes_anywhere *)(p->offsets + at))[v];
+	}
 	for (int64_t j = 0; j < p->taps; j++) {
-		const float *weights = p->weights + j * p->channels + at, *x = p->x + j * p->stride + at;
-		for (int64_t l = 0; l < lanes; l++) {
-			y[l] += weights[l] * x[l];
+		const kern_lanes_anywhere *weights = (const kern_lanes_anywhere *)(p->weights + j * p->channels + at),
+								  *x = (const kern_lanes_anywhere *)(p->x + j * p->stride + at);
+		_Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) sum[v] += weights[v] * x[v];
+	}
+	_Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) to[v] = sum[v];
+}
+
+// The sums of fewer channels.
+KERN_CONV_INLINE void kern_conv_sum_rest(float *sums, const struct kern_conv_pass *p, int64_t at, int64_t lanes) {
+	for (int64_t l = 0; l < lanes; l++) {
+		sums[l] = p->offsets == NULL ? 0 : p->offsets[at + l];
+		for (int64_t j = 0; j < p->taps; j++) {
+			sums[l] += p->weights[j * p->channels + at + l] * p->x[j * p->stride + at + l];
 		}
 	}
 }
 
-__attribute__((always_inline)) static inline void kern_conv_silu(float *y, int64_t lanes) {
-	for (int64_t l = 0; l < lanes; l++) {
-		y[l] *= kern_sigmoid(y[l]);
+// y = x·σ(x), or dy times the slope of that if there is a dy. Local copies let the compiler vectorise loops.
+KERN_CONV_INLINE void kern_conv_silu(float *y, const float *dy, float *x, int64_t lanes) {
+	float d[KERN_CONV_LANES];
+	if (dy == NULL) {
+		for (int64_t l = 0; l < lanes; l++) {
+			x[l] *= kern_sigmoid(x[l]);
+		}
+	} else {
+		memcpy(d, dy, lanes * sizeof *d);
+		for (int64_t l = 0; l < lanes; l++) {
+			x[l] = d[l] * kern_gate_slope(x[l], x[l]);
+		}
 	}
+	memcpy(y, x, lanes * sizeof *x);
 }
 
-// dy ← dy · the slope of SiLU at z.
-__attribute__((always_inline)) static inline void kern_conv_silu_grad(float *dy, const float *z, int64_t lanes) {
-	for (int64_t l = 0; l < lanes; l++) {
-		dy[l] *= kern_sigmoid(z[l]) * (1 + z[l] * kern_sigmoid(-z[l]));
-	}
-}
-
-__attribute__((always_inline)) static inline void kern_conv_lanes(const struct kern_conv_pass *p, int64_t at, int64_t lanes) {
-	float sums[KERN_CONV_LANES], d[KERN_CONV_LANES];
-	for (int64_t l = 0; l < lanes; l++) {
-		sums[l] = p->offsets == NULL ? 0 : p->offsets[at + l];
-	}
-	kern_conv_add(sums, p, at, lanes);
-	if (p->dy != NULL) {
-		memcpy(d, p->dy + at, lanes * sizeof *d);
-		kern_conv_silu_grad(d, sums, lanes);
-		memcpy(p->y + at, d, lanes * sizeof *d);
-		return;
-	}
+KERN_CONV_INLINE void kern_conv_finish(const struct kern_conv_pass *p, int64_t at, float *sums, int64_t lanes) {
 	if (p->silu) {
-		kern_conv_silu(sums, lanes);
+		kern_conv_silu(p->y + at, p->dy == NULL ? NULL : p->dy + at, sums, lanes);
+	} else {
+		memcpy(p->y + at, sums, lanes * sizeof *sums);
 	}
-	memcpy(p->y + at, sums, lanes * sizeof *sums);
 }
 
 // Lanes are constant but for the last, so that loops become vector instructions.
 KERN_CLONES static void kern_conv_run(const struct kern_conv_pass *p) {
+	float sums[KERN_CONV_LANES];
 	int64_t at = 0;
 	for (; at + KERN_CONV_LANES <= p->channels; at += KERN_CONV_LANES) {
-		kern_conv_lanes(p, at, KERN_CONV_LANES);
+		kern_conv_sum(sums, p, at);
+		kern_conv_finish(p, at, sums, KERN_CONV_LANES);
 	}
-	kern_conv_lanes(p, at, p->channels - at);
+	kern_conv_sum_rest(sums, p, at, p->channels - at);
+	kern_conv_finish(p, at, sums, p->channels - at);
 }
 
 // The pass of result i.

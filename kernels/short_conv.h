@@ -4,6 +4,9 @@
 
 #include "kern.h"
 
+// The channels and tokens of a chunk.
+enum { KERN_CONV_CHANNELS = 1024, KERN_CONV_TOKENS = 64 };
+
 struct kern_short_conv_params {
 	int32_t bias, positions; // operands; 0 for none
 	int32_t step;            // distance of the taps in tokens

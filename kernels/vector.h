@@ -14,6 +14,21 @@
 #define KERN_CLONES
 #endif
 
+// Vectors of 16 floats, which stay in registers where loops over them are unrolled: aligned ones, and those anywhere in memory.
+enum { KERN_LANES = 16 };
+typedef float kern_lanes __attribute__((vector_size(4 * KERN_LANES)));
+typedef float kern_lanes_anywhere __attribute__((vector_size(4 * KERN_LANES), aligned(4)));
+
+// The sum of all lanes, by halves, which stay in registers.
+__attribute__((always_inline)) static inline float kern_sum_lanes(const kern_lanes *x) {
+	typedef float lanes8 __attribute__((vector_size(32)));
+	typedef float lanes4 __attribute__((vector_size(16)));
+	union { kern_lanes all; lanes8 half[2]; } by8 = {*x};
+	union { lanes8 all; lanes4 half[2]; } by4 = {by8.half[0] + by8.half[1]};
+	lanes4 sum = by4.half[0] + by4.half[1];
+	return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
 // Prefetches memory that will soon be read. Always inlined: GCC would otherwise drop calls of a
 // function without visible effects.
 __attribute__((always_inline)) static inline void kern_prefetch(const char *from, size_t size) {
@@ -59,6 +74,12 @@ static inline float kern_exp(float x) {
 __attribute__((always_inline)) static inline float kern_sigmoid(float z) {
 	float e = kern_exp(-fabsf(z)), numerator = z < 0 ? e : 1;
 	return numerator / (1 + e);
+}
+
+// The slope σ(z)·(1 + x·z'·σ(−z)) of x·σ(z), given z and x·z', by one exponential.
+__attribute__((always_inline)) static inline float kern_gate_slope(float z, float change) {
+	float e = kern_exp(-fabsf(z)), more = 1 / (1 + e), less = e * more; // σ(|z|) and σ(−|z|)
+	return z < 0 ? less * (1 + change * more) : more * (1 + change * less);
 }
 
 // tanh(x) = −m / (2 + m), with m = e^(−2|x|) − 1, which is accurate for small x.
