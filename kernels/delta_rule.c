@@ -2,13 +2,12 @@
 #include "delta_rule_chunks.h"
 #include "chunks.h"
 #include "scratch.h"
-#include "vector.h"
 
 #include <string.h>
 
 enum {
 	KERN_DELTA_VECTORS = 4,
-	KERN_DELTA_PANEL = KERN_DELTA_LANES * KERN_DELTA_VECTORS, // columns of a state
+	KERN_DELTA_PANEL = KERN_LANES * KERN_DELTA_VECTORS, // columns of a state
 	KERN_DELTA_BLOCK = 32,                                    // tokens whose states exist at a time on the way back
 };
 
@@ -16,16 +15,6 @@ enum {
 typedef kern_lanes kern_delta_row[KERN_DELTA_VECTORS];
 
 #define KERN_DELTA_EACH(l) _Pragma("GCC unroll 4") for (int l = 0; l < KERN_DELTA_VECTORS; l++)
-
-// The sum of all lanes, by halves, which stay in registers.
-__attribute__((always_inline)) static inline float kern_delta_sum(const kern_lanes *x) {
-	typedef float lanes8 __attribute__((vector_size(32)));
-	typedef float lanes4 __attribute__((vector_size(16)));
-	union { kern_lanes all; lanes8 half[2]; } by8 = {*x};
-	union { lanes8 all; lanes4 half[2]; } by4 = {by8.half[0] + by8.half[1]};
-	lanes4 sum = by4.half[0] + by4.half[1];
-	return (sum[0] + sum[2]) + (sum[1] + sum[3]);
-}
 
 // What a token does to a panel of the state.
 struct kern_delta_token {
@@ -121,7 +110,7 @@ KERN_DELTA_INLINE void kern_delta_back_by(struct kern_delta_grads to, kern_delta
 			d_add[l] += x * k[i];
 			read += after[i][l] * dy[l];
 		}
-		to.q[i] += kern_delta_sum(&read);
+		to.q[i] += kern_sum_lanes(&read);
 	}
 	kern_lanes d_beta = {0}, d_decay = {0};
 	KERN_DELTA_EACH(l) {
@@ -146,17 +135,17 @@ KERN_DELTA_INLINE void kern_delta_back_by(struct kern_delta_grads to, kern_delta
 			d_decay += x * s;
 			ds[i][l] = x * decay;
 		}
-		to.k[i] += kern_delta_sum(&d_key);
+		to.k[i] += kern_sum_lanes(&d_key);
 		if (apart) {
-			to.read[i] += kern_delta_sum(&d_read);
+			to.read[i] += kern_sum_lanes(&d_read);
 		}
 		if (rows) {
-			to.g[i] += kern_delta_sum(&d_decay) * decay;
+			to.g[i] += kern_sum_lanes(&d_decay) * decay;
 		}
 	}
-	*to.beta += kern_delta_sum(&d_beta);
+	*to.beta += kern_sum_lanes(&d_beta);
 	if (!rows) {
-		*to.g += kern_delta_sum(&d_decay) * t->decay;
+		*to.g += kern_sum_lanes(&d_decay) * t->decay;
 	}
 	memcpy(to.v, d_rest, columns * sizeof *to.v);
 }
@@ -192,9 +181,9 @@ static bool kern_delta_any(const float *x, int64_t n) {
 
 // Reads token i of a panel of columns from `first` on; those behind the last are 0.
 static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_head *h, int64_t i, int64_t first, int64_t columns, float scale) {
-	t->q = h->q + i * h->key_stride;
-	t->k = h->k + i * h->key_stride;
-	t->read = h->read + i * h->key_stride;
+	t->q = h->q + i * h->q_stride;
+	t->k = h->k + i * h->k_stride;
+	t->read = h->read + i * h->read_stride;
 	t->reads = h->read == h->k || kern_delta_any(t->read, h->size);
 	t->beta = h->beta[i * h->number_stride];
 	const float *g = h->g + i * h->number_stride * h->rates;
@@ -204,10 +193,10 @@ static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_
 		t->decay = expf(*g);
 	}
 	memset(t->v, 0, sizeof t->v);
-	memcpy(t->v, h->v + i * h->value_stride + first, columns * sizeof(float));
+	memcpy(t->v, h->v + i * h->v_stride + first, columns * sizeof(float));
 	if (h->dy != NULL) {
 		memset(t->dy, 0, sizeof t->dy);
-		memcpy(t->dy, h->dy + i * h->value_stride + first, columns * sizeof(float));
+		memcpy(t->dy, h->dy + i * h->y_stride + first, columns * sizeof(float));
 		KERN_DELTA_EACH(l) t->dy[l] *= scale;
 	}
 }
@@ -215,25 +204,35 @@ static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_
 // Whether each row of the state has a decay of its own.
 static bool kern_delta_by_row(const struct ggml_tensor *const *src) { return ggml_nelements(src[3]) > ggml_nelements(src[4]); }
 
-// The optional operands, or NULL, and the ways to multiply.
+// The optional operands, or NULL, and the way to compute.
 struct kern_delta_optional {
 	const struct ggml_tensor *starts, *read, *state;
-	bool chunks, bf16;
+	struct kern_delta_rule_params p;
 };
+
+// The state of a row and head of v.
+static float *kern_delta_state(float *states, const struct ggml_tensor *v, int64_t row, int64_t head) {
+	return states + (row * v->ne[1] + head) * v->ne[0] * v->ne[0];
+}
+
+// A row and head of a tensor [size, heads, n, rows].
+static float *kern_delta_at(const struct ggml_tensor *t, int64_t row, int64_t head) {
+	return (float *)((char *)t->data + row * t->nb[3] + head * t->nb[1]);
+}
+
+static int64_t kern_delta_stride(const struct ggml_tensor *t) { return t->nb[2] / sizeof(float); }
 
 // Value head h of a row, and the key head that it uses.
 static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *src, struct kern_delta_optional there, int64_t row, int64_t h) {
-	const struct ggml_tensor *k = src[1], *v = src[2];
-	int64_t n = v->ne[2], size = v->ne[0], key = ((row * n) * k->ne[1] + h % k->ne[1]) * size, value = (row * n * v->ne[1] + h) * size,
-			number = row * n * v->ne[1] + h, rates = kern_delta_by_row(src) ? size : 1;
+	const struct ggml_tensor *q = src[0], *k = src[1], *v = src[2], *read = there.read == NULL ? k : there.read;
+	int64_t n = v->ne[2], size = v->ne[0], heads = v->ne[1], key = h % k->ne[1], number = row * n * heads + h, rates = kern_delta_by_row(src) ? size : 1;
 	return (struct kern_delta_head){
-		.q = (const float *)src[0]->data + key, .k = (const float *)k->data + key,
-		.read = (const float *)(there.read == NULL ? k : there.read)->data + key, .v = (const float *)v->data + value,
+		.q = kern_delta_at(q, row, key), .k = kern_delta_at(k, row, key), .read = kern_delta_at(read, row, key), .v = kern_delta_at(v, row, h),
 		.g = (const float *)src[3]->data + number * rates, .beta = (const float *)src[4]->data + number,
 		.starts = there.starts == NULL ? NULL : (const int32_t *)there.starts->data + row * n,
-		.state = there.state == NULL ? NULL : (const float *)there.state->data + (row * v->ne[1] + h) * size * size,
-		.size = size, .n = n, .key_stride = k->ne[1] * size, .value_stride = v->ne[1] * size, .number_stride = v->ne[1], .rates = rates,
-		.chunks = there.chunks, .bf16 = there.bf16,
+		.state = there.state == NULL ? NULL : kern_delta_state(there.state->data, v, row, h),
+		.size = size, .n = n, .q_stride = kern_delta_stride(q), .k_stride = kern_delta_stride(k), .read_stride = kern_delta_stride(read),
+		.v_stride = kern_delta_stride(v), .y_stride = heads * size, .number_stride = heads, .rates = rates, .bf16 = there.p.bf16 != 0, .unit = there.p.unit,
 	};
 }
 
@@ -246,10 +245,15 @@ static struct kern_delta_token *kern_delta_tokens(int64_t count, int64_t size, b
 	return tokens;
 }
 
-static struct kern_delta_optional kern_delta_optional_of(const struct ggml_tensor *dst) {
+static struct kern_delta_rule_params kern_delta_params(const struct ggml_tensor *dst) {
 	struct kern_delta_rule_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read), kern_optional(dst, p.state), p.chunks != 0, p.bf16 != 0};
+	return p;
+}
+
+static struct kern_delta_optional kern_delta_optional_of(const struct ggml_tensor *dst) {
+	struct kern_delta_rule_params p = kern_delta_params(dst);
+	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read), kern_optional(dst, p.state), p};
 }
 
 // Computes a panel of columns of a head token by token.
@@ -267,7 +271,7 @@ static void kern_delta_panel(const struct kern_delta_head *h, float *y, int64_t 
 			memset(s, 0, size * sizeof *s);
 		}
 		kern_delta_load(t, h, i, first, columns, scale);
-		kern_delta_read(y + first + i * h->value_stride, s, t, scale, size, columns);
+		kern_delta_read(y + first + i * h->y_stride, s, t, scale, size, columns);
 	}
 	for (int64_t i = 0; h->after != NULL && i < size * columns; i++) {
 		h->after[first * size + i] = ((float *)s[i % size])[i / size];
@@ -279,14 +283,14 @@ KERN_OP(gated_delta_rule) {
 	(void)ith;
 	struct kern_delta_optional there = kern_delta_optional_of(dst);
 	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src, *v = src[2];
-	struct kern_delta_head any = kern_delta_head(src, there, 0, 0);
-	bool by_chunks = kern_delta_by_chunks(&any);
+	bool by_chunks = there.p.chunks != 0;
 	int64_t heads = v->ne[1], panels = by_chunks ? 1 : kern_ceil_div(v->ne[0], KERN_DELTA_PANEL);
 	for (int64_t c; (c = kern_next_chunk(dst, panels * heads * v->ne[3], nth)) >= 0;) {
-		struct kern_delta_head h = kern_delta_head(src, there, c / panels / heads, c / panels % heads);
-		float *y = (float *)dst->data + (h.v - (const float *)v->data);
+		int64_t row = c / panels / heads, head = c / panels % heads;
+		struct kern_delta_head h = kern_delta_head(src, there, row, head);
+		float *y = (float *)dst->data + row * h.n * h.y_stride + head * h.size;
 		if (h.state != NULL) {
-			h.after = (float *)dst->data + ggml_nelements(v) + (h.state - (const float *)there.state->data);
+			h.after = kern_delta_state((float *)dst->data + ggml_nelements(v), v, row, head);
 		}
 		if (by_chunks) {
 			kern_delta_chunks(&h, y);
@@ -341,8 +345,8 @@ static void kern_delta_panel_back(struct kern_delta_grads to, const struct kern_
 			int64_t i = from + j;
 			bool starts = kern_delta_starts(h, i);
 			struct kern_delta_grads at = {
-				to.q + i * h->key_stride, to.k + i * h->key_stride, to.g + i * h->number_stride * h->rates, to.beta + i * h->number_stride,
-				to.read == NULL ? NULL : to.read + i * h->key_stride, to.v + i * h->value_stride + first,
+				to.q + i * to.key_stride, to.k + i * to.key_stride, to.g + i * h->number_stride * h->rates, to.beta + i * h->number_stride,
+				to.read == NULL ? NULL : to.read + i * to.read_stride, to.v + i * to.v_stride + first,
 			};
 			kern_delta_back(at, m.ds, starts ? m.zero : m.states + j * size, m.states + (j + 1) * size, m.tokens + j, size, columns);
 			if (starts) {
@@ -360,33 +364,50 @@ static void kern_delta_panels_back(struct kern_delta_grads to, const struct kern
 	}
 }
 
+// Where the gradients of a head of a row go.
+static struct kern_delta_grads kern_delta_grads_of(const struct ggml_tensor *dst, const struct kern_delta_head *h, int64_t keys, int64_t rows, int64_t row, int64_t head) {
+	struct kern_delta_rule_params p = kern_delta_params(dst);
+	int64_t heads = h->number_stride, all = rows * h->n, token = row * h->n, key = keys * h->size, value = heads * h->size, width = 2 * key + value;
+	int64_t key_stride = p.beside ? width : key, v_stride = p.beside ? width : value, apart = p.beside ? key : all * key;
+	float *q = dst->data, *g = q + all * width, *beta = g + all * heads * h->rates, *read = beta + all * heads;
+	int64_t at = token * key_stride + head % keys * h->size;
+	return (struct kern_delta_grads){
+		.q = q + at, .k = q + apart + at, .v = q + 2 * apart + token * v_stride + head * h->size, .g = g + (token * heads + head) * h->rates,
+		.beta = beta + token * heads + head, .read = p.read == 0 ? NULL : read + token * key + head % keys * h->size,
+		.key_stride = key_stride, .read_stride = key, .v_stride = v_stride,
+	};
+}
+
+// Sets what a head adds to to 0: the gradients of its head of keys if it is the first to use it.
+static void kern_delta_clear_grads(struct kern_delta_grads to, const struct kern_delta_head *h, bool keys) {
+	size_t bytes = h->size * sizeof(float);
+	for (int64_t i = 0; i < h->n; i++) {
+		if (keys) {
+			memset(to.q + i * to.key_stride, 0, bytes);
+			memset(to.k + i * to.key_stride, 0, bytes);
+			if (to.read != NULL) {
+				memset(to.read + i * to.read_stride, 0, bytes);
+			}
+		}
+		memset(to.g + i * h->number_stride * h->rates, 0, h->rates * sizeof(float));
+		to.beta[i * h->number_stride] = 0;
+	}
+}
+
 // A chunk is a head of keys with all heads of values that use it, so that no two add to the same gradient.
 KERN_OP(gated_delta_rule_grad) {
 	(void)userdata;
 	(void)ith;
-	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src + 1, *k = src[1], *v = src[2];
-	int64_t size = v->ne[0], heads = v->ne[1], n = v->ne[2], keys = k->ne[1];
-	float *dq = dst->data, *dk = dq + ggml_nelements(k), *dv = dk + ggml_nelements(k),
-		  *dg = dv + ggml_nelements(v), *dbeta = dg + ggml_nelements(src[3]), *dread = dbeta + ggml_nelements(src[4]);
+	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src + 1, *dy = dst->src[0], *v = src[2];
+	int64_t heads = v->ne[1], keys = src[1]->ne[1];
 	struct kern_delta_optional there = kern_delta_optional_of(dst);
 	for (int64_t c; (c = kern_next_chunk(dst, keys * v->ne[3], nth)) >= 0;) {
-		for (int64_t head = c % keys; head < heads; head += keys) {
-			struct kern_delta_head h = kern_delta_head(src, there, c / keys, head);
-			int64_t key = h.k - (const float *)k->data, value = h.v - (const float *)v->data, number = h.beta - (const float *)src[4]->data;
-			h.dy = (const float *)dst->src[0]->data + value;
-			struct kern_delta_grads to = {dq + key, dk + key, dg + number * h.rates, dbeta + number, there.read == NULL ? NULL : dread + key, dv + value};
-			for (int64_t i = 0; i < n; i++) {
-				if (head < keys) {
-					memset(to.q + i * h.key_stride, 0, size * sizeof(float));
-					memset(to.k + i * h.key_stride, 0, size * sizeof(float));
-					if (to.read != NULL) {
-						memset(to.read + i * h.key_stride, 0, size * sizeof(float));
-					}
-				}
-				memset(to.g + i * h.number_stride * h.rates, 0, h.rates * sizeof(float));
-				to.beta[i * h.number_stride] = 0;
-			}
-			if (kern_delta_by_chunks(&h)) {
+		for (int64_t row = c / keys, head = c % keys; head < heads; head += keys) {
+			struct kern_delta_head h = kern_delta_head(src, there, row, head);
+			h.dy = kern_delta_at(dy, row, head);
+			struct kern_delta_grads to = kern_delta_grads_of(dst, &h, keys, v->ne[3], row, head);
+			kern_delta_clear_grads(to, &h, head < keys);
+			if (there.p.chunks != 0) {
 				kern_delta_chunks_back(&h, to);
 			} else {
 				kern_delta_panels_back(to, &h);

@@ -1,11 +1,10 @@
 #include "delta_rule_chunk.h"
 #include "elementwise.h"
 #include "scratch.h"
-#include "vector.h"
 
 #include <string.h>
 
-enum { CHUNK = KERN_DELTA_CHUNK, LANES = KERN_DELTA_LANES, PANEL = 4, ROWS = 4 }; // PANEL vectors of ROWS tokens stay in registers
+enum { CHUNK = KERN_DELTA_CHUNK, LANES = KERN_LANES, PANEL = 4, ROWS = 4 }; // PANEL vectors of ROWS tokens stay in registers
 
 // A smaller decay is 0: products with subnormal operands take many times as long.
 #define KERN_DELTA_TINY 1e-28f
@@ -70,8 +69,6 @@ void kern_delta_scatter(const struct kern_delta_chunk *c, float *to, int64_t str
 	}
 }
 
-typedef float kern_lanes_anywhere __attribute__((vector_size(4 * LANES), aligned(4)));
-
 KERN_CLONES static void kern_delta_add_columns(float *to, int64_t stride, const float *from, int64_t ld, int64_t size, int64_t n) {
 	for (int64_t t = 0; t < n; t++, to += stride, from += ld) {
 		int64_t i = 0;
@@ -87,6 +84,14 @@ KERN_CLONES static void kern_delta_add_columns(float *to, int64_t stride, const 
 void kern_delta_scatter_add(const struct kern_delta_chunk *c, float *to, int64_t stride, const float *from) {
 	kern_delta_add_columns(to, stride, from, c->ld, c->size, c->n);
 }
+
+KERN_CLONES static void kern_delta_plus(kern_lanes *x, const kern_lanes *y, int64_t vectors) {
+	for (int64_t i = 0; i < vectors; i++) {
+		x[i] += y[i];
+	}
+}
+
+void kern_delta_add(float *x, const float *y, int64_t n) { kern_delta_plus((kern_lanes *)x, (const kern_lanes *)y, n / LANES); }
 
 KERN_CLONES static void kern_delta_times(kern_lanes *y, const kern_lanes *x, float factor, int64_t vectors) {
 	for (int64_t i = 0; i < vectors; i++) {
@@ -155,15 +160,53 @@ static void kern_delta_read_decays(struct kern_delta_chunk *c, const struct kern
 	memcpy(c->to_end, c->decays + (c->n - 1) * CHUNK, sizeof c->to_end);
 }
 
+// Divides tokens by √(‖x‖² + eps).
+KERN_CLONES static void kern_delta_normalise(kern_lanes *x, float *inverse, float eps, int64_t vectors) {
+	for (int64_t t = 0; t < CHUNK; t++, x += vectors) {
+		kern_lanes sum = {0};
+		for (int64_t i = 0; i < vectors; i++) {
+			sum += x[i] * x[i];
+		}
+		inverse[t] = 1 / sqrtf(kern_sum_lanes(&sum) + eps);
+		for (int64_t i = 0; i < vectors; i++) {
+			x[i] *= inverse[t];
+		}
+	}
+}
+
+KERN_CLONES static void kern_delta_unit_grad_lanes(kern_lanes *d, const kern_lanes *unit, const float *inverse, int64_t vectors) {
+	for (int64_t t = 0; t < CHUNK; t++, d += vectors, unit += vectors) {
+		kern_lanes sum = {0};
+		for (int64_t i = 0; i < vectors; i++) {
+			sum += d[i] * unit[i];
+		}
+		float along = kern_sum_lanes(&sum);
+		for (int64_t i = 0; i < vectors; i++) {
+			d[i] = (d[i] - unit[i] * along) * inverse[t];
+		}
+	}
+}
+
+void kern_delta_unit_grad(const struct kern_delta_chunk *c, float *d, const float *unit, const float *inverse) {
+	kern_delta_unit_grad_lanes((kern_lanes *)d, (const kern_lanes *)unit, inverse, c->ld / LANES);
+}
+
+// Reads queries or keys.
+static void kern_delta_gather_keys(const struct kern_delta_chunk *c, const struct kern_delta_head *h, float *to, float *inverse, const float *from, int64_t stride) {
+	kern_delta_gather(c, to, from, stride);
+	if (h->unit > 0) {
+		kern_delta_normalise((kern_lanes *)to, inverse, h->unit, c->ld / LANES);
+	}
+}
+
 void kern_delta_read_chunk(struct kern_delta_chunk *c, const struct kern_delta_head *h, int64_t from) {
 	c->n = kern_min(h->n - from, CHUNK);
-	kern_delta_gather(c, c->q, h->q + from * h->key_stride, h->key_stride);
-	kern_delta_gather(c, c->k, h->k + from * h->key_stride, h->key_stride);
-	kern_delta_gather(c, c->v, h->v + from * h->value_stride, h->value_stride);
+	kern_delta_gather_keys(c, h, c->k, c->k_inverse, h->k + from * h->k_stride, h->k_stride);
+	kern_delta_gather(c, c->v, h->v + from * h->v_stride, h->v_stride);
 	if (h->read == h->k) {
 		c->read = c->k;
 	} else {
-		kern_delta_gather(c, c->read, h->read + from * h->key_stride, h->key_stride);
+		kern_delta_gather(c, c->read, h->read + from * h->read_stride, h->read_stride);
 	}
 	kern_delta_read_decays(c, h, from);
 }
@@ -236,14 +279,10 @@ void kern_delta_solve_back(const struct kern_delta_chunk *c, float *added, float
 
 KERN_CLONES static float kern_delta_dot_lanes(const kern_lanes *x, const kern_lanes *y, int64_t vectors) {
 	kern_lanes sum = {0};
-	float total = 0;
 	for (int64_t i = 0; i < vectors; i++) {
 		sum += x[i] * y[i];
 	}
-	for (int l = 0; l < LANES; l++) {
-		total += sum[l];
-	}
-	return total;
+	return kern_sum_lanes(&sum);
 }
 
 float kern_delta_dot(const float *x, const float *y, int64_t n) { return kern_delta_dot_lanes((const kern_lanes *)x, (const kern_lanes *)y, n / LANES); }
@@ -259,7 +298,8 @@ void kern_delta_correct(struct kern_delta_chunk *c, const float *s) {
 	kern_delta_solve((kern_lanes *)c->added, (kern_lanes *)c->rest, c->reads, c->beta, c->ld / LANES);
 }
 
-void kern_delta_score(struct kern_delta_chunk *c) {
+void kern_delta_score(struct kern_delta_chunk *c, const struct kern_delta_head *h, int64_t from) {
+	kern_delta_gather_keys(c, h, c->q, c->q_inverse, h->q + from * h->q_stride, h->q_stride);
 	struct kern_gemm scores = {.trans_a = true, .m = CHUNK, .n = CHUNK, .k = c->size, .lda = c->ld, .ldb = c->ld, .ldc = CHUNK};
 	kern_delta_product(c, scores, c->k, c->q, c->scores);
 	kern_delta_decay(c, c->scores, 1);

@@ -26,6 +26,7 @@ struct kern_delta_chunk {
 	float *scores;   // F[j, t]·(k_j·q_t)
 	uint16_t *a, *b; // operands of a product in BF16; NULL: products are in F32
 	float beta[KERN_DELTA_CHUNK], from_state[KERN_DELTA_CHUNK], to_end[KERN_DELTA_CHUNK]; // decays a_t, and F[t, end]
+	float q_inverse[KERN_DELTA_CHUNK], k_inverse[KERN_DELTA_CHUNK]; // 1/√(‖x‖² + unit)
 	bool starts[KERN_DELTA_CHUNK];
 };
 
@@ -40,12 +41,12 @@ int64_t kern_delta_ld(int64_t size);
 struct kern_delta_arena kern_delta_arena(const struct kern_delta_head *h, int64_t more);
 struct kern_delta_chunk kern_delta_chunk(struct kern_delta_arena *a, const struct kern_delta_head *h);
 
-// Reads the tokens from one on.
+// Reads the tokens from one on, but for their queries.
 void kern_delta_read_chunk(struct kern_delta_chunk *c, const struct kern_delta_head *h, int64_t from);
 // Computes rest and added, given the state before the chunk.
 void kern_delta_correct(struct kern_delta_chunk *c, const float *s);
-// Computes the scores.
-void kern_delta_score(struct kern_delta_chunk *c);
+// Reads the queries and computes the scores.
+void kern_delta_score(struct kern_delta_chunk *c, const struct kern_delta_head *h, int64_t from);
 // Moves the state from before the chunk to after it.
 void kern_delta_advance(struct kern_delta_chunk *c, float *s);
 
@@ -55,7 +56,8 @@ void kern_delta_product(const struct kern_delta_chunk *c, struct kern_gemm g, co
 void kern_delta_gather(const struct kern_delta_chunk *c, float *to, const float *from, int64_t stride);
 void kern_delta_scatter(const struct kern_delta_chunk *c, float *to, int64_t stride, const float *from);
 void kern_delta_scatter_add(const struct kern_delta_chunk *c, float *to, int64_t stride, const float *from);
-// x ← x · factor, of a multiple of KERN_DELTA_LANES elements.
+// x ← x + y and x ← x · factor, of a multiple of KERN_LANES elements.
+void kern_delta_add(float *x, const float *y, int64_t n);
 void kern_delta_multiply(float *x, float factor, int64_t n);
 // y = x · factor · factors of the columns.
 void kern_delta_scale(const struct kern_delta_chunk *c, float *y, const float *x, const float *factors, float factor);
@@ -64,9 +66,11 @@ void kern_delta_decay(const struct kern_delta_chunk *c, float *x, float factor);
 // Sets the part j ≥ t of x [tokens, tokens] to 0.
 void kern_delta_clear_late(float *x);
 void kern_delta_decay_state(const struct kern_delta_chunk *c, float *s);
+// d ← the gradient of x, given the gradient d of unit = x · inverse, for each token.
+void kern_delta_unit_grad(const struct kern_delta_chunk *c, float *d, const float *unit, const float *inverse);
 // Solves added_t ← added_t − Σ_{i>t} reads[t, i]·rest_i with rest_t = β_t·added_t, from the last token to the first.
 void kern_delta_solve_back(const struct kern_delta_chunk *c, float *added, float *rest);
-// Returns the dot product of n elements, a multiple of KERN_DELTA_LANES.
+// Returns the dot product of n elements, a multiple of KERN_LANES.
 float kern_delta_dot(const float *x, const float *y, int64_t n);
 
 #endif

@@ -1,16 +1,8 @@
 #include "delta_rule_chunk.h"
 #include "scratch.h"
 #include "transpose.h"
-#include "vector.h"
 
 #include <string.h>
-
-// The least size and tokens of a row for which products of matrices are worth it.
-enum { KERN_DELTA_LEAST = 32 };
-
-bool kern_delta_by_chunks(const struct kern_delta_head *h) {
-	return h->chunks && h->rates == 1 && h->n >= KERN_DELTA_LEAST && h->size >= KERN_DELTA_LEAST;
-}
 
 void kern_delta_chunks(const struct kern_delta_head *h, float *y) {
 	struct kern_delta_arena a = kern_delta_arena(h, kern_delta_ld(h->size) * (h->size + KERN_DELTA_CHUNK));
@@ -27,12 +19,12 @@ void kern_delta_chunks(const struct kern_delta_head *h, float *y) {
 	for (int64_t from = 0; from < h->n; from += KERN_DELTA_CHUNK) {
 		kern_delta_read_chunk(&c, h, from);
 		kern_delta_correct(&c, s);
-		kern_delta_score(&c);
+		kern_delta_score(&c, h, from);
 		kern_delta_product(&c, seen, s, c.q, c.scaled);
 		kern_delta_scale(&c, result, c.scaled, c.from_state, 1);
 		kern_delta_product(&c, read, c.added, c.scores, result);
 		kern_delta_multiply(result, scale, c.ld * KERN_DELTA_CHUNK);
-		kern_delta_scatter(&c, y + from * h->value_stride, h->value_stride, result);
+		kern_delta_scatter(&c, y + from * h->y_stride, h->y_stride, result);
 		kern_delta_advance(&c, s);
 	}
 	for (int64_t i = 0; h->after != NULL && i < c.size * c.size; i++) {
@@ -128,13 +120,21 @@ static void kern_delta_back_keys(struct kern_delta_back *b, const struct kern_de
 }
 
 // Writes the gradients of the tokens from one on.
-static void kern_delta_write_grads(const struct kern_delta_back *b, const struct kern_delta_chunk *c, const struct kern_delta_head *h,
+static void kern_delta_write_grads(struct kern_delta_back *b, const struct kern_delta_chunk *c, const struct kern_delta_head *h,
 		struct kern_delta_grads to, int64_t from) {
-	int64_t key = from * h->key_stride;
-	kern_delta_scatter_add(c, to.q + key, h->key_stride, b->q);
-	kern_delta_scatter_add(c, to.k + key, h->key_stride, b->k);
-	kern_delta_scatter_add(c, (to.read == NULL ? to.k : to.read) + key, h->key_stride, b->q + c->ld * KERN_DELTA_CHUNK);
-	kern_delta_scatter(c, to.v + from * h->value_stride, h->value_stride, b->rest);
+	float *read = b->q + c->ld * KERN_DELTA_CHUNK;
+	if (to.read == NULL) {
+		kern_delta_add(b->k, read, c->ld * KERN_DELTA_CHUNK);
+	} else {
+		kern_delta_scatter_add(c, to.read + from * to.read_stride, to.read_stride, read);
+	}
+	if (h->unit > 0) {
+		kern_delta_unit_grad(c, b->q, c->q, c->q_inverse);
+		kern_delta_unit_grad(c, b->k, c->k, c->k_inverse);
+	}
+	kern_delta_scatter_add(c, to.q + from * to.key_stride, to.key_stride, b->q);
+	kern_delta_scatter_add(c, to.k + from * to.key_stride, to.key_stride, b->k);
+	kern_delta_scatter(c, to.v + from * to.v_stride, to.v_stride, b->rest);
 	double later = 0; // of the tokens from t on, in t's sample
 	for (int64_t t = c->n - 1; t >= 0; t--) {
 		int64_t number = (from + t) * h->number_stride;
@@ -164,8 +164,8 @@ void kern_delta_chunks_back(const struct kern_delta_head *h, struct kern_delta_g
 		int64_t from = i * KERN_DELTA_CHUNK;
 		kern_delta_read_chunk(&c, h, from);
 		kern_delta_correct(&c, states + i * state);
-		kern_delta_score(&c);
-		kern_delta_gather(&c, b.dy, h->dy + from * h->value_stride, h->value_stride);
+		kern_delta_score(&c, h, from);
+		kern_delta_gather(&c, b.dy, h->dy + from * h->y_stride, h->y_stride);
 		kern_delta_multiply(b.dy, 1 / sqrtf((float)c.size), ld * KERN_DELTA_CHUNK);
 		memset(b.logs, 0, sizeof b.logs);
 		kern_delta_back_added(&b, &c);

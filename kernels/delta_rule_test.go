@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 
@@ -17,20 +18,30 @@ import (
 func deltaCases() []opCase {
 	var cases []opCase
 	suffixes := []string{"", "_alone", "_one_key", "_channels", "_channels_alone", "_state", "_channels_state"} // types are probed with the first, which has all operands
+	if _, err := kernels.GEMMLibrary(); err == nil {
+		suffixes = append(suffixes, "_unit_one_key")
+	}
 	if kernels.HasBF16() {
 		suffixes = append(suffixes, "_bf16", "_bf16_alone")
 	}
 	for _, suffix := range suffixes {
+		least, unit := int64(0), float32(0)
+		if strings.HasPrefix(suffix, "_unit") {
+			least, unit = 31, 0.1 // only chunks normalise
+		}
 		bf16, bound := strings.HasPrefix(suffix, "_bf16"), optest.LongSum
 		if bf16 {
 			bound = optest.AttentionBF16
 		}
 		packed, state := !strings.HasSuffix(suffix, "_alone"), strings.HasSuffix(suffix, "_state")
-		reads := packed && suffix != "_one_key"
+		reads := packed && !strings.HasSuffix(suffix, "_one_key")
 		operands := func(d *draw) []operand {
-			size, keys, n, rows := d.Size(70), d.Size(3), d.Size(150), d.Size(2)
+			size, keys, n, rows := least+d.Size(70), d.Size(3), least+d.Size(150), d.Size(2)
 			heads := keys * d.Size(3)
-			unit := func() operand {
+			key := func() operand {
+				if unit > 0 {
+					return d.Normal(size, keys, n, rows).As(ggml.F32)
+				}
 				return operand{Type: ggml.F32, Values: refmath.L2Norm(d.Normal(size, keys, n, rows).Values, 1e-6)}
 			}
 			rates := []int64{heads, n, rows}
@@ -38,7 +49,7 @@ func deltaCases() []opCase {
 				rates = []int64{size, heads, n, rows}
 			}
 			args := []operand{
-				unit(), unit(), d.Normal(size, heads, n, rows).As(ggml.F32),
+				key(), key(), d.Normal(size, heads, n, rows).As(ggml.F32),
 				d.Uniform(-1, 0, rates...).As(ggml.F32), d.Uniform(0, 1, heads, n, rows).As(ggml.F32),
 			}
 			if packed {
@@ -49,7 +60,7 @@ func deltaCases() []opCase {
 				args = append(args, starts)
 			}
 			if reads {
-				args = append(args, unit())
+				args = append(args, key())
 			}
 			if state {
 				args = append(args, d.Normal(size, size, heads, rows).As(ggml.F32))
@@ -58,12 +69,12 @@ func deltaCases() []opCase {
 		}
 		cases = append(cases, opCase{
 			Name: "gated_delta_rule" + suffix, Layouts: optest.ContiguousOnly, Bound: bound, Runs: 12, Operands: operands,
-			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GatedDeltaRule(c, deltaRule(x, bf16)) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GatedDeltaRule(c, deltaRule(c, x, bf16, unit)) },
 			Want: func(x refs) refmath.Tensor {
 				if state {
-					return refmath.GatedDeltaRuleStates(deltaRef(x))
+					return refmath.GatedDeltaRuleStates(deltaRef(x, unit))
 				}
-				return refmath.GatedDeltaRule(deltaRef(x))
+				return refmath.GatedDeltaRule(deltaRef(x, unit))
 			},
 		})
 		if state {
@@ -81,18 +92,36 @@ func deltaCases() []opCase {
 					return append([]operand{d.Normal(ne[:]...).As(ggml.F32)}, args...)
 				},
 				Build: func(c *ctx, x tensors) *ggml.Tensor {
-					dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, x[0], deltaRule(x[1:], bf16))
+					dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, x[0], deltaRule(c, x[1:], bf16, unit))
 					return []*ggml.Tensor{dq, dk, dv, dg, dbeta, dread}[i]
 				},
-				Want: func(x refs) refmath.Tensor { return refmath.GatedDeltaRuleBack(x[0], deltaRef(x[1:]))[i] },
+				Want: func(x refs) refmath.Tensor {
+					grad := refmath.GatedDeltaRuleBack(x[0], deltaRef(x[1:], unit))[i]
+					if unit > 0 && i < 2 {
+						n := float64(grad.Ne[0])
+						return refmath.RMSNormBack(refmath.Scale(grad, 1/math.Sqrt(n)), x[1+i], float64(unit)/n)
+					}
+					return grad
+				},
 			})
 		}
 	}
 	return cases
 }
 
-func deltaRule(x tensors, bf16 bool) kernels.DeltaRule {
-	d := kernels.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], BF16: bf16}
+// deltaRule makes a rule of operands. With a unit its queries, keys and values lie side by side.
+func deltaRule(c *ctx, x tensors, bf16 bool, unit float32) kernels.DeltaRule {
+	d := kernels.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], BF16: bf16, Unit: unit}
+	if unit > 0 {
+		flat := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(x, x.Dim(0)*x.Dim(1), x.Dim(2), x.Dim(3)) }
+		all := c.Concat(c.Concat(flat(d.Q), flat(d.K), 0), flat(d.V), 0)
+		at := int64(0)
+		for _, x := range []**ggml.Tensor{&d.Q, &d.K, &d.V} {
+			like := *x
+			*x = c.View(all, like.Shape(), []int64{like.Stride(1), all.Stride(1), all.Stride(2)}, at)
+			at += like.Stride(2)
+		}
+	}
 	if len(x) > 5 {
 		d.Starts = x[5]
 	}
@@ -105,7 +134,14 @@ func deltaRule(x tensors, bf16 bool) kernels.DeltaRule {
 	return d
 }
 
-func deltaRef(x refs) refmath.DeltaRule {
+func deltaRef(x refs, unit float32) refmath.DeltaRule {
+	if unit > 0 {
+		n := float64(x[0].Ne[0])
+		normalise := func(x refmath.Tensor) refmath.Tensor {
+			return refmath.Scale(refmath.RMSNorm(x, float64(unit)/n), 1/math.Sqrt(n))
+		}
+		x = append(refs{normalise(x[0]), normalise(x[1])}, x[2:]...)
+	}
 	d := refmath.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4]}
 	if len(x) > 5 {
 		d.Starts = x[5]
@@ -176,8 +212,11 @@ func TestGatedDeltaRuleErrors(t *testing.T) {
 		}
 	}
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"K has type f16; it must have f32":                          rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.K = c.NewTensor(ggml.F16, 8, 2, 5) }),
-		"V must be contiguous":                                      rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.Transpose(c.NewTensor(ggml.F32, 4, 8, 5)) }),
+		"K has type f16; it must have f32":              rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.K = c.NewTensor(ggml.F16, 8, 2, 5) }),
+		"the rows of V must be contiguous":              rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.Transpose(c.NewTensor(ggml.F32, 4, 8, 5)) }),
+		"Unit is -1; it must be 0 or a positive number": rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.Unit = -1 }),
+		"Unit is NaN": rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.Unit = float32(math.NaN()) }),
+		"a rule with Unit must be computed by chunks":               rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.Unit = 1e-6 }),
 		"the shapes must be equal":                                  rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Q = c.NewTensor(ggml.F32, 8, 1, 5) }),
 		"K and V must be equal but in ne1":                          rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.NewTensor(ggml.F32, 7, 4, 5) }),
 		"ne1 of V must be a multiple of ne1 of K: they are 3 and 2": rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.NewTensor(ggml.F32, 8, 3, 5) }),

@@ -204,7 +204,7 @@ func (r remote) attention(first int) Attention {
 
 func (r remote) delta(first int) DeltaRule {
 	x, p := r.x[first:], read[C.struct_kern_delta_rule_params](r.n)
-	return DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], Starts: r.optional(p.starts), Read: r.optional(p.read), State: r.optional(p.state), BF16: p.bf16 != 0}
+	return DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], Starts: r.optional(p.starts), Read: r.optional(p.read), State: r.optional(p.state), BF16: p.bf16 != 0, Unit: float32(p.unit)}
 }
 
 func (r remote) conv(first int) ShortConv {

@@ -69,11 +69,11 @@ var kernelFunctions = map[string]any{
 	"ShortConvolutionGrad": func(c ggmlContext, dy, x, kernel, bias, positions *tensor, before int64, step int, silu bool) *tensor {
 		return kernels.ShortConvolutionGrad(c, dy, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
 	},
-	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read, state *tensor) *tensor {
-		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts, State: state})
+	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor, unit float32, state *tensor) *tensor {
+		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts, State: state, Unit: unit})
 	},
-	"GatedDeltaRuleGrad": func(c ggmlContext, dy, q, k, v, g, beta, starts, read *tensor) (dq, dk, dv, dg, dbeta, dread *tensor) {
-		return kernels.GatedDeltaRuleGrad(c, dy, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts})
+	"GatedDeltaRuleGrad": func(c ggmlContext, dy, q, k, v, g, beta, starts, read *tensor, unit float32) (dq, dk, dv, dg, dbeta, dread *tensor) {
+		return kernels.GatedDeltaRuleGrad(c, dy, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts, Unit: unit})
 	},
 	"LayerNorm":           kernels.LayerNorm,
 	"LayerNormGrad":       kernels.LayerNormGrad,
@@ -316,14 +316,21 @@ func recurrenceKernels() {
 		return append(list{p.shaped(f32, result)}, x...)
 	}, "ShortConvolutionGrad")
 	delta := func(p *program) list {
-		size, keys, n, rows := p.size(p.width), p.size(3), p.size(80), p.size(2)
-		heads := keys * p.size(3)
-		key := func() *tensor { return p.contiguous(f32, size, keys, n, rows) }
+		size, keys, n, rows := p.size(p.width), p.size(2), p.size(80), p.size(2)
+		heads := keys * p.size(2) // more would have larger states than maxBytes
+		if p.IntN(2) == 0 {       // enough for chunks, which alone normalise
+			size, n = max(size, 32), max(n, 32)
+		}
+		key := func() *tensor { return p.shaped(f32, [4]int64{size, keys, n, rows}) }
 		gate := func() *tensor { return p.contiguous(f32, heads, n, rows) }
-		value := func() *tensor { return p.contiguous(f32, size, heads, n, rows) }
+		channels := func() *tensor { return p.contiguous(f32, size, heads, n, rows) }
 		starts := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, rows) })
-		rates := []func() *tensor{gate, value}[p.IntN(2)]
-		return list{key(), key(), value(), rates(), gate(), starts, p.maybe(key)}
+		rates, unit := []func() *tensor{gate, channels}[p.IntN(2)](), float32(0)
+		if hasGEMMLibrary() && min(size, n) >= 32 && rates.Dim(0) == heads && p.IntN(2) == 0 {
+			unit = 1e-3
+		}
+		read := p.maybe(func() *tensor { return p.contiguous(f32, size, keys, n, rows) })
+		return list{key(), key(), p.shaped(f32, [4]int64{size, heads, n, rows}), rates, gate(), starts, read, unit}
 	}
 	family(func(p *program) []any {
 		args := delta(p)

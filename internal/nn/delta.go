@@ -16,27 +16,34 @@ import (
 
 // A DeltaRule holds the operands of the gated delta rule.
 type DeltaRule struct {
-	Q, K   *Value // [size, k heads, n]; value head h uses key head h mod k heads
-	Read   *Value // keys by which tokens read what they correct, of K's shape; nil: K
-	V      *Value // [size, heads, n]
-	G      *Value // [heads, n]; [size, heads, n]: each channel of a key has its own
-	Beta   *Value // [heads, n]
-	Rows   int64  // of equal length
-	Packed bool   // a row may hold several samples
-	Chunk  int64  // tokens of a chunk; 0: chunkLength
-	Steps  int64  // of the rule for each token of the batch, which n counts; 0: 1
+	Q, K   *Value  // [size, k heads, n]; value head h uses key head h mod k heads
+	Unit   float32 // if not 0, vectors x of Q and K are divided by √(‖x‖² + Unit) first
+	Read   *Value  // keys by which tokens read what they correct, of K's shape; nil: K
+	V      *Value  // [size, heads, n]
+	G      *Value  // [heads, n]; [size, heads, n]: each channel of a key has its own
+	Beta   *Value  // [heads, n]
+	Rows   int64   // of equal length
+	Packed bool    // a row may hold several samples
+	Chunk  int64   // tokens of a chunk; 0: chunkLength
+	Steps  int64   // of the rule for each token of the batch, which n counts; 0: 1
 }
 
-// GatedDelta computes y [size, heads, n] of whole sequences, and the gradients of Q, K, V, G, Beta, and Read if there is one.
-var GatedDelta = &Op[DeltaRule, Result[[]*ggml.Tensor]]{func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
+// GatedDelta computes y [size, heads, n] of whole sequences.
+var GatedDelta = &Op[DeltaRule, *Value]{func(t *Tape, d DeltaRule) *Value {
+	d = t.normalised(d)
 	f := t.deltaChunks(d)
-	return Result[[]*ggml.Tensor]{f.merge(f.output()), func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }}
+	return t.Op(f.merge(f.output()), func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }, d.operands()...)
 }}
 
 // GatedDelta returns y [size, heads, n] of whole sequences.
-func (t *Tape) GatedDelta(d DeltaRule) *Value {
-	y := GatedDelta.Build(t, d)
-	return t.Op(y.Y, y.Grad, d.operands()...)
+func (t *Tape) GatedDelta(d DeltaRule) *Value { return GatedDelta.Build(t, d) }
+
+// normalised returns the rule without Unit.
+func (t *Tape) normalised(d DeltaRule) DeltaRule {
+	if d.Unit > 0 {
+		d.Q, d.K, d.Unit = t.Unit(d.Q, d.Unit), t.Unit(d.K, d.Unit), 0
+	}
+	return d
 }
 
 // operands lists the operands in the order of their gradients.
@@ -60,7 +67,7 @@ func (d DeltaRule) starts(t *Tape) *ggml.Tensor {
 
 // GatedDeltaStep computes the rule for the next tokens of sequences, with states of size·size·heads elements.
 var GatedDeltaStep = &Op[Next[DeltaRule], Stepped]{func(t *Tape, o Next[DeltaRule]) Stepped {
-	c, d, slots := t.C, o.In, max(1, o.Rows.Dim(0)) // 0 if an op failed
+	c, d, slots := t.C, t.normalised(o.In), max(1, o.Rows.Dim(0)) // 0 if an op failed
 	size, heads, n := d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.GatedDeltaNet(ggml.GatedDeltaNetOperands{

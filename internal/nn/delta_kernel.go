@@ -6,62 +6,81 @@ import (
 )
 
 // gatedDeltaRule returns the rule as a kernel. With bf16 it multiplies in BF16 where rows are long enough to be faster so.
-func gatedDeltaRule(bf16 bool) func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
-	return func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] { return nativeDeltaRule(t, d, bf16) }
+func gatedDeltaRule(bf16 bool) func(t *Tape, d DeltaRule) *Value {
+	return func(t *Tape, d DeltaRule) *Value {
+		d, native := d.native(t)
+		native.BF16 = bf16 && native.V.Dim(2) >= longRow
+		if d.Packed {
+			native.Starts = d.starts(t)
+		}
+		y := t.C.Reshape(kernels.GatedDeltaRule(t.C, native), d.V.T.Shape()...)
+		return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor { return d.nativeGrads(t.C, native, dy) }, d.operands()...)
+	}
+}
+
+func (d DeltaRule) nativeGrads(c *ggml.Context, native kernels.DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
+	dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, d.vectors(c, dy), native)
+	grads := []*ggml.Tensor{dq, dk, dv, dg, dbeta, dread}[:len(d.operands())]
+	for i, x := range d.operands()[:3] {
+		grads[i] = c.View(grads[i], []int64{x.T.Dim(0), x.T.Dim(1), x.T.Dim(2)}, []int64{grads[i].Stride(1), grads[i].Stride(2)}, 0)
+	}
+	for i, x := range d.operands()[3:] {
+		grads[3+i] = c.Reshape(grads[3+i], x.T.Shape()...)
+	}
+	return grads
 }
 
 // gatedDeltaStep returns the rule for the next tokens of sequences as a kernel.
 func gatedDeltaStep(t *Tape, o Next[DeltaRule]) Stepped {
 	c, d, slots := t.C, o.In, max(1, o.Rows.Dim(0)) // 0 if an op failed
-	d.Rows = slots
-	native := d.native(t)
 	size, heads, n := d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)
+	d.Rows = slots
+	_, native := d.native(t)
 	native.State = c.Reshape(c.GetRows(o.States, o.Rows), size, size, heads, slots)
 	return stepped(c, kernels.GatedDeltaRule(c, native), size, heads, n, slots)
 }
 
-// fillsChunks reports whether sequences have enough tokens, and one decay for all channels, for a kernel by chunks.
-func fillsChunks(_ *Tape, o Next[DeltaRule]) bool {
-	const least = 32
-	return o.In.V.T.Dim(2) >= least*max(1, o.Rows.Dim(0)) && !o.In.byChannel()
+// fillsChunks reports whether a kernel computes the next tokens of sequences by chunks.
+func fillsChunks(t *Tape, o Next[DeltaRule]) bool {
+	o.In.Rows = max(1, o.Rows.Dim(0))
+	_, native := o.In.native(t)
+	return native.Chunked()
 }
 
-func nativeDeltaRule(t *Tape, d DeltaRule, bf16 bool) Result[[]*ggml.Tensor] {
-	c, native := t.C, d.native(t)
-	native.BF16 = bf16 && native.V.Dim(2) >= longRow
-	if d.Packed {
-		native.Starts = d.starts(t)
-	}
-	y := c.Reshape(kernels.GatedDeltaRule(c, native), d.V.T.Shape()...)
-	return Result[[]*ggml.Tensor]{y, func(dy *ggml.Tensor) []*ggml.Tensor {
-		dq, dk, dv, dg, dbeta, dread := kernels.GatedDeltaRuleGrad(c, d.heads(c, dy), native)
-		grads := []*ggml.Tensor{dq, dk, dv, dg, dbeta, dread}[:len(d.operands())]
-		for i, x := range d.operands() {
-			grads[i] = c.Reshape(grads[i], x.T.Shape()...)
-		}
-		return grads
-	}}
-}
-
-// native returns the operands of a kernel, which all have the same rows.
-func (d DeltaRule) native(t *Tape) kernels.DeltaRule {
-	numbers := func(x *Value) *ggml.Tensor { return t.C.Reshape(contiguous(t.C, x.T), x.T.Dim(0), d.tokens(), d.Rows) }
-	native := kernels.DeltaRule{Q: d.heads(t.C, d.Q.T), K: d.heads(t.C, d.K.T), V: d.heads(t.C, d.V.T), Beta: numbers(d.Beta)}
+// native returns the operands of a kernel, which all have the same rows, and the rule whose operands they are: queries and keys
+// are normalised before if the kernel does not do it.
+func (d DeltaRule) native(t *Tape) (DeltaRule, kernels.DeltaRule) {
+	native := kernels.DeltaRule{Q: d.heads(t.C, d.Q.T), K: d.heads(t.C, d.K.T), V: d.heads(t.C, d.V.T), Beta: d.numbers(t.C, d.Beta.T), Unit: d.Unit}
 	if d.byChannel() {
-		native.G = d.heads(t.C, d.G.T)
+		native.G = d.vectors(t.C, d.G.T)
 	} else {
-		native.G = numbers(d.G)
+		native.G = d.numbers(t.C, d.G.T)
+	}
+	if d.Unit > 0 && !native.Chunked() {
+		return t.normalised(d).native(t)
 	}
 	if d.Read != nil {
-		native.Read = d.heads(t.C, d.Read.T)
+		native.Read = d.vectors(t.C, d.Read.T)
 	}
-	return native
+	return d, native
 }
 
 // tokens returns the tokens of a row; 0 of a tensor that stands for a failure.
 func (d DeltaRule) tokens() int64 { return d.V.T.Dim(2) / max(1, d.Rows) }
 
-// heads divides x [size, heads, n·rows] into rows.
+// heads divides x [size, heads, n·rows], whose heads and tokens may lie apart, into rows.
 func (d DeltaRule) heads(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	if x.Dim(0) > 1 && x.Stride(0) != ggml.F32.BlockBytes() {
+		x = c.Cont(x)
+	}
+	return c.View(x, []int64{x.Dim(0), x.Dim(1), d.tokens(), d.Rows}, []int64{x.Stride(1), x.Stride(2), d.tokens() * x.Stride(2)}, 0)
+}
+
+// vectors and numbers divide the tokens of x [size, heads, n·rows] and of x [heads, n·rows] into rows, contiguous.
+func (d DeltaRule) vectors(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), d.tokens(), d.Rows)
+}
+
+func (d DeltaRule) numbers(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.Reshape(contiguous(c, x), x.Dim(0), d.tokens(), d.Rows)
 }

@@ -82,15 +82,39 @@ func (t *Tape) SplitGroups(x *Value, groups int64, sizes ...int64) []*Value {
 }
 
 func (t *Tape) joinGradients(parts []*Value) *ggml.Tensor {
-	var all *ggml.Tensor
+	var grads []*ggml.Tensor
 	for _, p := range parts {
 		d := t.gradient(p)
 		if d == nil {
 			d = t.C.Fill(t.C.Cont(p.T), 0)
 		}
+		grads = append(grads, d)
+	}
+	if all := sideBySide(t.C, grads); all != nil {
+		return all
+	}
+	var all *ggml.Tensor
+	for _, d := range grads {
 		all = joined(t.C, all, d, 0)
 	}
 	return all
+}
+
+// sideBySide returns the tensor [Σ m, n] whose rows are all parts [m, n] in turn, without a copy; nil if there is none.
+func sideBySide(c *ggml.Context, parts []*ggml.Tensor) *ggml.Tensor {
+	source, isView := parts[0].ViewSource()
+	at, width := parts[0].ViewOffset(), int64(0)
+	for _, p := range parts {
+		of, _ := p.ViewSource()
+		if !isView || !of.Is(source) || p.ViewOffset() != at+width*p.Stride(0) || p.Stride(1) != parts[0].Stride(1) {
+			return nil
+		}
+		width += p.Dim(0)
+	}
+	if parts[0].Stride(1) != width*parts[0].Stride(0) {
+		return nil
+	}
+	return c.View(source, []int64{width, parts[0].Dim(1)}, []int64{parts[0].Stride(1)}, at)
 }
 
 // Heads divides the rows of x [size·heads, n], which need not be contiguous, into
@@ -98,7 +122,9 @@ func (t *Tape) joinGradients(parts []*Value) *ggml.Tensor {
 func (t *Tape) Heads(x *Value, heads int64) *Value {
 	size, n := x.T.Dim(0)/max(1, heads), x.T.Dim(1) // 0 heads of a tensor that stands for a failure
 	strides := []int64{size * x.T.Stride(0), x.T.Stride(1)}
-	return t.reshape(x, t.C.View(x.T, []int64{size, heads, n}, strides, 0))
+	return t.Op(t.C.View(x.T, []int64{size, heads, n}, strides, 0), func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{t.C.View(dy, []int64{x.T.Dim(0), n}, []int64{dy.Stride(2)}, 0)} // tokens may lie apart
+	}, x)
 }
 
 // Flat is the inverse of Heads, of a contiguous x.

@@ -173,16 +173,18 @@ func BenchmarkGatedDelta(b *testing.B) {
 		b.Run(fmt.Sprintf("n=%d/rates=%d", n, of.rates), func(b *testing.B) {
 			delta := func(l *nn.Lowering) func() time.Duration {
 				return timedGraph(b, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
-					unit := func() *nn.Value { return nn.Input(c.L2Norm(leaf(size, heads, n), 1e-6)) }
 					gate := func(rates int64) *ggml.Tensor { return c.Sigmoid(leaf(rates*heads, n)) }
 					rates := c.Neg(gate(of.rates))
 					if of.rates > 1 {
 						rates = c.Reshape(rates, of.rates, heads, n)
 					}
-					y := nn.GatedDelta.Build(&nn.Tape{C: c, Graph: c.NewGraph(), Lowering: l, Inputs: nn.NewInputs(c)}, nn.DeltaRule{
-						Q: unit(), K: unit(), V: nn.Input(leaf(size, heads, n)), G: nn.Input(rates), Beta: nn.Input(gate(1)), Rows: 1,
-					})
-					return append(y.Grad(leaf(size, heads, n)), y.Y)
+					tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: l, Inputs: nn.NewInputs(c), Grads: map[*ggml.Tensor]*ggml.Tensor{}}
+					vectors := func() *nn.Value { return nn.Trained(leaf(size, heads, n)) }
+					d := nn.DeltaRule{Q: vectors(), K: vectors(), V: vectors(), G: nn.Trained(rates), Beta: nn.Trained(gate(1)), Unit: 1e-6, Rows: 1}
+					y := tape.GatedDelta(d)
+					y.Seed(leaf(size, heads, n))
+					tape.Backward()
+					return []*ggml.Tensor{y.T, d.Q.Gradient(), d.K.Gradient(), d.V.Gradient(), d.G.Gradient(), d.Beta.Gradient()}
 				})
 			}
 			by := lowerings(b)

@@ -104,6 +104,12 @@ func rmsNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor 
 	return c.Div(c.Sub(dy, c.Mul(u, mean)), rms)
 }
 
+// Unit returns x / √(‖x‖² + eps) over ne0: RMSNorm with other factors.
+func (t *Tape) Unit(x *Value, eps float32) *Value {
+	n := float64(max(1, x.T.Dim(0))) // 0 of a tensor that stands for a failure
+	return t.Scale(t.Norm(x, Norm{Eps: eps / float32(n)}), float32(1/math.Sqrt(n)))
+}
+
 // L2Norm returns x / max(‖x‖, eps) over ne0.
 func (t *Tape) L2Norm(x *Value, eps float32) *Value {
 	c := t.C

@@ -47,14 +47,10 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	rule := nn.DeltaRule{Beta: t.Sigmoid(numbers[0]), G: d.decay(p, t, numbers[1]), Rows: p.Rows, Packed: p.Packed}
 	mix := nn.Convolution{Kernel: p.kernel("ssm_conv1d", d.ConvLength, 2*keys+values), Step: 1, SiLU: true}
 	parts := t.Split(p.convolve(t, qkv, mix, 0), keys, keys, values)
-	normal := func(x *nn.Value) *nn.Value {
-		x = p.unit(t, t.Heads(x, kHeads), p.config.RMSEps)
-		if d.Grouped {
-			x = t.RepeatHeads(x, heads/kHeads)
-		}
-		return x
+	rule.Q, rule.K, rule.V, rule.Unit = t.Heads(parts[0], kHeads), t.Heads(parts[1], kHeads), t.Heads(parts[2], heads), p.config.RMSEps
+	if d.Grouped {
+		rule.Q, rule.K = t.RepeatHeads(rule.Q, heads/kHeads), t.RepeatHeads(rule.K, heads/kHeads)
 	}
-	rule.Q, rule.K, rule.V = normal(parts[0]), normal(parts[1]), t.Heads(parts[2], heads)
 	n := p.normOf()
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
 	y := t.Flat(t.Norm(recur(p, t, 1, rule, t.GatedDelta, nn.GatedDeltaStep), n))
@@ -63,12 +59,6 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		return t.Linear(t.Mul(p.Kept(t, y), t.Sigmoid(p.Kept(t, z))), out)[0]
 	}
 	return t.Linear(gated(p, t, z, y), out)[0]
-}
-
-// unit returns x / √(‖x‖² + ε) over ne0: RMSNorm with other factors.
-func (p Place) unit(t *nn.Tape, x *nn.Value, eps float32) *nn.Value {
-	n := float64(max(1, x.T.Dim(0))) // 0 of a tensor that stands for a failure
-	return t.Scale(t.Norm(x, nn.Norm{Eps: eps / float32(n)}), float32(1/math.Sqrt(n)))
 }
 
 // rows describes the rows of a matrix [in, out], whose last rows belong to heads. If transformers groups the matrix by key

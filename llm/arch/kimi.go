@@ -81,11 +81,8 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(k.ConvLength), 1, inner}, Role: Kernel})
 		return t.Heads(p.convolve(t, t.Contiguous(made[i]), nn.Convolution{Kernel: kernel, Step: 1, SiLU: true}, i), heads)
 	}
-	unit := func(i int, kind Kind) *nn.Value {
-		return p.unit(t, convolved(i, kind), cmp.Or(k.UnitEps, p.config.RMSEps))
-	}
 	rule := nn.DeltaRule{
-		Q: unit(0, "ssm_conv1d_q"), K: unit(1, "ssm_conv1d_k"), V: convolved(2, "ssm_conv1d_v"),
+		Q: convolved(0, "ssm_conv1d_q"), K: convolved(1, "ssm_conv1d_k"), V: convolved(2, "ssm_conv1d_v"), Unit: cmp.Or(k.UnitEps, p.config.RMSEps),
 		G: k.decay(p, t, made[3]), Beta: t.Sigmoid(made[5]), Rows: p.Rows, Packed: p.Packed,
 	}
 	n := p.normOf()
