@@ -209,7 +209,7 @@ func (c *Context) beginCustom(name string, operands []*Tensor) *opCall {
 	return op
 }
 
-// custom ends an op that a Go function computes.
+// custom builds an op that a Go function computes.
 func (op *opCall) custom(f CustomFunc, threads int, build func(x **C.struct_ggml_tensor, n, tasks C.int, id C.uintptr_t) C.goggml_tensor) *Tensor {
 	op.require(f != nil, "the function is nil")
 	op.require(threads >= 0, "%d threads: it takes 1 or more, or 0 for all", threads)

@@ -26,7 +26,7 @@ type program struct {
 
 	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation; with --embed or --rerank each line is a text." group:"Text"`
 	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue; with --embed or --rerank, with a text in each line." group:"Text"`
-	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
+	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Number of continuations of each text, generated together; each has the next seed." group:"Text"`
 	NPredict  *int     `name:"n-predict" basic:"" range:"[-1,2147483647]" short:"n" placeholder:"N" help:"Most tokens to generate; -1 until the model ends the text or the context is full. By default 128, with --chat -1." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
 	Chat      bool     `name:"chat" basic:"" help:"Chat through the model's chat template: a dialogue, or an answer to --prompt." group:"Chat"`

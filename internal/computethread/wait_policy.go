@@ -26,7 +26,7 @@ type waitPolicy struct {
 }
 
 const (
-	choiceInterval = 100 * time.Millisecond // of computation
+	choiceInterval = 100 * time.Millisecond // time of computation between two choices
 	highContention = 0.15                   // fraction of run-queue wait in the time of a job: passive from here on
 	lowContention  = 0.05                   // active again below this
 )

@@ -59,14 +59,14 @@ var gemma3Keys = append(windowKeys(6),
 
 const localFreqBase = "rope.freq_base_swa"
 
-// gemma3Layer has local layers with a base of their own, which are not stretched.
+// gemma3Layer gives layers with a window the RoPE base of [localFreqBase], and no scaling of positions.
 func gemma3Layer(c *Config, i int, a *Attention) {
 	if local(c, i, a) {
 		a.RoPE.FreqBase, a.RoPE.FreqScale = c.LocalFreqBase, 1
 	}
 }
 
-// gemma3Scales does the same for the largest model, of 62 layers.
+// gemma3Scales scales embeddings, and the attention scores of the largest model, which has 62 layers.
 func gemma3Scales(c *Config) {
 	gemmaEmbedding(c)
 	c.scaleByShare(62)

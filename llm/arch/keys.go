@@ -414,8 +414,7 @@ func (c Config) HyperParameters() iter.Seq2[string, any] {
 	}
 }
 
-// WriteKeys sets the hyper-parameters and the name in a GGUF file, and that it has no
-// vocabulary.
+// WriteKeys sets the hyper-parameters and the name in a GGUF file, and marks it as a file without a vocabulary.
 func (c Config) WriteKeys(g *ggml.GGUF) error {
 	for _, kv := range []keyValue{
 		{"general.architecture", c.Arch},

@@ -87,8 +87,8 @@ type spec struct {
 	// logitsTimesScale says that logits are multiplied by their scale, not divided.
 	logitsTimesScale bool
 	outputBias       Presence
-	// imageTokens are the ids, from the first to before the second, that a model of text never chooses: their logits are the
-	// least number, where the vocabulary has all of them.
+	// imageTokens is the range [first, end) of ids that a text model never chooses: their logits become the least number if the
+	// vocabulary has all of them.
 	imageTokens  [2]int
 	outputNoLoRA bool // the output matrix is not adapted, see [Weight]
 	embdNoLoRA   bool // nor is the embedding
