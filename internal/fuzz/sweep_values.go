@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"iter"
 	"math"
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/goggml/ggml"
 )
@@ -127,8 +127,11 @@ func whole(t ggml.Type) bool {
 	return slices.Contains([]ggml.Type{ggml.I8, ggml.I16, ggml.I32, ggml.I64}, t)
 }
 
+var slowNames = regexp.MustCompile("^iq[123]")
+
+// fast reports whether ggml quantises to a type without tables, which it takes seconds to make in each process.
 func fast(t ggml.Type) bool {
-	return t.CanQuantize() && !t.NeedsImportance() && !strings.HasPrefix(t.String(), "iq2") && !strings.HasPrefix(t.String(), "iq3")
+	return t.CanQuantize() && !slowNames.MatchString(t.String())
 }
 
 func same(a, b []float32) bool {
