@@ -110,17 +110,17 @@ func sum(v []float64) float64 {
 
 //go:norace
 func dot(a, b []float64) float64 {
-	var s [4]float64 // four sums, since an addition waits for the one before it
+	var s, t, u, v float64 // four sums, since an addition waits for the one before it; an array of them would be memory
 	i := 0
 	for ; i+4 <= len(a); i += 4 {
 		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
-		s[0] += x[0] * y[0]
-		s[1] += x[1] * y[1]
-		s[2] += x[2] * y[2]
-		s[3] += x[3] * y[3]
+		s += x[0] * y[0]
+		t += x[1] * y[1]
+		u += x[2] * y[2]
+		v += x[3] * y[3]
 	}
 	for ; i < len(a); i++ {
-		s[0] += a[i] * b[i]
+		s += a[i] * b[i]
 	}
-	return s[0] + s[1] + s[2] + s[3]
+	return s + t + u + v
 }
