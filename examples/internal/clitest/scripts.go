@@ -27,6 +27,7 @@ func RunScripts(t *testing.T, p testscript.Params) {
 			}
 		}
 		e.Setenv("OMP_WAIT_POLICY", "passive") // many programs run at a time
+		e.Setenv("GOGC", "400")                // programs of a tenth of a second collect garbage for a part of it
 		if prepare == nil {
 			return nil
 		}
