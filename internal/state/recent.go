@@ -2,34 +2,32 @@ package state
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// recentTokens is the number of vectors kept per sequence. A sequence can be rewound by about as many tokens.
-const recentTokens = 32
+// recentTokens is the number of vectors kept per sequence, and about as many tokens can be rewound. A pass writes at most half
+// of them.
+const recentTokens = 64
 
-// A Recent keeps the vectors of the last tokens of each sequence, in two buffers per slot: a pass reads one and writes
-// the other, so that a failed pass changes nothing.
+// A Recent keeps the vectors of the last tokens of each sequence, in a ring per slot. A pass writes behind the vectors that it
+// reads, so that a failed pass changes nothing.
 type Recent struct {
 	before int          // number of previous tokens that a token depends on
-	x      *ggml.Tensor // [m, recentTokens·2·slots]
+	x      *ggml.Tensor // [m, recentTokens·slots]
 	slots  []recentSlot
 }
 
+// A recentSlot is the ring of a sequence. The vectors of its last tokens lie before next, one after the other.
 type recentSlot struct {
-	current int // index of the current buffer
-	buffers [2]recentBuffer
-	begins  bool // empty sequence: the vectors before its first token must be zeroed
+	at        [recentTokens]int // position of each vector's token; free if there is none. Vectors before the first token are zero
+	end, next int               // the sequence's length, and the vector that the next pass writes first
+	begins    bool              // empty sequence: the vectors before its first token must be zeroed
 }
 
-// beginning is the slot of an empty sequence.
-var beginning = recentSlot{buffers: [2]recentBuffer{{first: -recentTokens}, nothing}, begins: true}
-
-// A recentBuffer holds the vectors of recentTokens positions up to end; positions from first to last belong to the
-// sequence. Vectors before the first token are zero.
-type recentBuffer struct{ end, first, last int }
+const free = math.MinInt
 
 // NewRecent returns the state for vectors of a width, if a token depends on `before` previous ones.
 func NewRecent(o Options, width, before int) (*Recent, error) {
@@ -39,126 +37,127 @@ func NewRecent(o Options, width, before int) (*Recent, error) {
 	if width < 1 || before < 0 {
 		return nil, fmt.Errorf("a convolution over %d tokens of %d numbers each is impossible: both must be at least 1", before+1, width)
 	}
-	if before > recentTokens/2 {
-		return nil, fmt.Errorf("a convolution looks at %d tokens before its own; the limit is %d", before, recentTokens/2)
+	if before > recentTokens/4 {
+		return nil, fmt.Errorf("a convolution looks at %d tokens before its own; the limit is %d", before, recentTokens/4)
 	}
-	rows := int64(recentTokens * 2 * o.Slots)
-	return &Recent{before: before, x: o.NewTensor(ggml.F32, int64(width), rows), slots: make([]recentSlot, o.Slots)}, nil
+	r := &Recent{before: before, x: o.NewTensor(ggml.F32, int64(width), int64(recentTokens*o.Slots)), slots: make([]recentSlot, o.Slots)}
+	for i := range r.slots {
+		r.begin(i)
+	}
+	return r, nil
 }
 
-// row returns the first row of a buffer.
-func row(slot, buffer int) int { return (2*slot + buffer) * recentTokens }
+// begin empties the sequence of a slot.
+func (r *Recent) begin(slot int) {
+	s := recentSlot{next: r.before, begins: true}
+	for i := range s.at {
+		s.at[i] = free
+		if i < r.before {
+			s.at[i] = i - r.before
+		}
+	}
+	r.slots[slot] = s
+}
+
+// written returns how many of a pass's n tokens are kept.
+func written(n int) int { return min(n, recentTokens/2) }
 
 // Before returns the tokens x [m, n·slots] of a pass preceded by their previous tokens, [m, before+n, slots], and keeps
-// the last ones. A pass of one token moves the others, and joins it to no more than it depends on.
+// the last ones.
 func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
 	c, m, n, before := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots, int64(r.before)
-	from := r.rows(t, p, "read", 0, recentTokens, func(s recentSlot, slot, start, i int) int {
-		b := s.buffers[s.current]
-		return row(slot, s.current) + max(0, start-b.end+i) // clamped rows are not read
-	})
-	old := c.Reshape(c.GetRows(r.x, from), m, recentTokens, p.Slots)
-	now := c.Reshape(x.T, m, n, p.Slots)
-	moved := recentTokens - min(n, recentTokens)
-	r.write(t, p, 0, moved, old)
-	r.write(t, p, moved, recentTokens-moved, now)
-	if before == 0 {
-		return now
-	}
-	return c.Concat(lastRows(c, old, before), now, 1)
-}
-
-// write stores the last n of x [m, rows, slots] in the buffers that the pass writes, from a vector on.
-func (r *Recent) write(t *nn.Tape, p Pass, at, n int64, x *ggml.Tensor) {
-	if n == 0 {
-		return
-	}
-	c := t.C
-	last := lastRows(c, x, n)
+	now, kept := c.Reshape(x.T, m, n, p.Slots), int64(written(int(n)))
+	last := c.View(now, []int64{m, kept, p.Slots}, []int64{now.Stride(1), now.Stride(2)}, (n-kept)*now.Stride(1))
 	if p.Slots > 1 {
 		last = c.Cont(last)
 	}
-	to := r.rows(t, p, "written", at, n, func(s recentSlot, slot, _, i int) int { return row(slot, 1-s.current) + i })
-	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last, x.Dim(0), n*p.Slots), to))
+	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last, m, kept*p.Slots), r.rows(t, p, 0, kept)))
+	if before == 0 {
+		return now
+	}
+	return c.Concat(c.Reshape(c.GetRows(r.x, r.rows(t, p, -before, before)), m, before, p.Slots), now, 1)
 }
 
-// lastRows is a view of the last n rows of x [m, rows, slots].
-func lastRows(c *ggml.Context, x *ggml.Tensor, n int64) *ggml.Tensor {
-	return c.View(x, []int64{x.Dim(0), n, x.Dim(2)}, []int64{x.Stride(1), x.Stride(2)}, (x.Dim(1)-n)*x.Stride(1))
-}
-
-// rows returns the input of row indices of n vectors of each slot, from a vector on.
-func (r *Recent) rows(t *nn.Tape, p Pass, what string, at, n int64, of func(s recentSlot, slot, start, i int) int) *ggml.Tensor {
-	name := fmt.Sprintf("rows from %d %s of %p", at, what, r)
-	return nn.Declare(t.Inputs, name, ggml.I32, []int64{n * p.Slots}, func(f *nn.Feed, rows []int32) {
+// rows returns the input of the rows of n vectors of each slot, the first of them at a distance from next.
+func (r *Recent) rows(t *nn.Tape, p Pass, from, n int64) *ggml.Tensor {
+	return nn.Declare(t.Inputs, fmt.Sprintf("%d rows from %d on of %p", n, from, r), ggml.I32, []int64{n * p.Slots}, func(_ *nn.Feed, rows []int32) {
 		for j := range rows {
-			i := j / int(n)
-			slot := int(p.First) + i
-			rows[j] = int32(of(r.slots[slot], slot, int(f.Positions[i*f.Length()]), int(at)+j%int(n)))
+			slot := int(p.First) + j/int(n)
+			rows[j] = int32(slot*recentTokens + inRing(r.slots[slot].next+int(from)+j%int(n)))
 		}
 	})
 }
 
-// Prepare zeroes the vectors before the first token of a sequence.
-func (r *Recent) Prepare(slot, _, _ int) error {
-	if !r.slots[slot].begins {
+// inRing returns the index in a ring.
+func inRing(i int) int { return (i + recentTokens) % recentTokens }
+
+// Prepare zeroes the vectors before the first token of a sequence, and frees those that the pass overwrites.
+func (r *Recent) Prepare(slot, end, _ int) error {
+	s := &r.slots[slot]
+	for i := range written(end - s.end) {
+		s.at[inRing(s.next+i)] = free
+	}
+	begins := s.begins
+	if s.begins = false; !begins || r.before == 0 {
 		return nil
 	}
-	r.slots[slot].begins = false
-	return withRows(r.x, int64(row(slot, 0)), recentTokens, func(rows *ggml.Tensor) error { return rows.Memset(0) })
+	return withRows(r.x, int64(slot*recentTokens), r.before, func(rows *ggml.Tensor) error { return rows.Memset(0) })
 }
 
-// nothing is a buffer from which no sequence can continue.
-var nothing = recentBuffer{last: -1}
-
-// Commit switches to the buffer that the pass has written.
+// Commit adds the tokens of the pass.
 func (r *Recent) Commit(slot, end int) error {
 	s := &r.slots[slot]
-	first := max(s.buffers[s.current].first, end-recentTokens)
-	s.current = 1 - s.current
-	s.buffers[s.current] = recentBuffer{end: end, first: first, last: end}
+	for at := end - written(end-s.end); at < end; at++ {
+		s.at[s.next] = at
+		s.next = inRing(s.next + 1)
+	}
+	s.end = end
 	return nil
 }
 
-// nearest returns the last position ≤ n from which a buffer can continue, or 0.
-func (r *Recent) nearest(slot, n int) (at, which int) {
-	s := r.slots[slot]
-	for _, i := range []int{s.current, 1 - s.current} {
-		b := s.buffers[i]
-		if end := min(n, b.last); end-r.before >= b.first && end > at {
-			at, which = end, i
+// follows reports whether a sequence can continue behind a vector: whether the vectors that a token depends on lie before it.
+func (r *Recent) follows(s *recentSlot, vector int) bool {
+	for i := range max(1, r.before) {
+		if s.at[inRing(vector-i)] != s.at[vector]-i {
+			return false
 		}
 	}
-	return at, which
+	return s.at[vector] != free
 }
 
-// Rewind truncates the sequence to the nearest position from which a buffer can continue.
+// Rewind truncates the sequence to the last position ≤ n from which it can continue.
 func (r *Recent) Rewind(slot, n int) (at int, err error) {
-	at, which := r.nearest(slot, n)
 	s := &r.slots[slot]
-	if at == 0 {
-		*s = beginning
+	last := none
+	for i, p := range s.at {
+		if p < n && p >= at && r.follows(s, i) {
+			last, at = i, p+1
+		}
+	}
+	if last == none {
+		r.begin(slot)
 		return 0, nil
 	}
-	s.current = which
-	for i := range s.buffers {
-		s.buffers[i].last = min(s.buffers[i].last, at)
+	s.end, s.next = at, inRing(last+1)
+	for i, p := range s.at {
+		if p >= at {
+			s.at[i] = free
+		}
 	}
 	return at, nil
 }
 
-// Copy copies the buffer that can continue.
+// Copy copies the ring, and truncates it.
 func (r *Recent) Copy(dst, src, n int) (at int, err error) {
-	at, which := r.nearest(src, n)
-	if at == 0 {
-		r.slots[dst] = beginning
-		return 0, nil
+	if dst != src {
+		r.slots[dst] = r.slots[src]
+		if r.slots[src].begins {
+			return 0, nil
+		}
+		if err := copyRows(r.x, int64(dst*recentTokens), int64(src*recentTokens), recentTokens); err != nil {
+			r.begin(dst)
+			return 0, err
+		}
 	}
-	if err := copyRows(r.x, int64(row(dst, 0)), int64(row(src, which)), recentTokens); err != nil {
-		return 0, err
-	}
-	b := r.slots[src].buffers[which]
-	b.last = at
-	r.slots[dst] = recentSlot{buffers: [2]recentBuffer{b, nothing}}
-	return at, nil
+	return r.Rewind(dst, n)
 }

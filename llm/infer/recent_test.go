@@ -18,10 +18,10 @@ import (
 // as if it had never been longer, and so does another sequence with the same beginning.
 func TestRecentTokens(t *testing.T) {
 	m := llmtest.ArchModel(t, "lfm2", ggml.F32)
-	tokens, other := llmtest.RandomTokens(1, 60, m.Config().Vocab), llmtest.RandomTokens(2, 40, m.Config().Vocab)
-	o := infer.SessionOptions{Context: 120, Sequences: 2, Batch: 7}
+	tokens, other := llmtest.RandomTokens(1, 110, m.Config().Vocab), llmtest.RandomTokens(2, 40, m.Config().Vocab)
+	o := infer.SessionOptions{Context: 160, Sequences: 2, Batch: 7}
 	alone := func(tokens []int32) []float32 { return decode(t, newSequence(t, m, o), tokens...) }
-	for n, want := range map[int]int{60: 60, 59: 59, 30: 30, 29: 29, 26: 26, 25: 0, 1: 0, 0: 0} {
+	for n, want := range map[int]int{110: 110, 109: 109, 60: 60, 49: 49, 48: 48, 47: 0, 1: 0, 0: 0} {
 		t.Run(fmt.Sprint("rewound to ", n), func(t *testing.T) {
 			s := newSession(t, m, o)
 			q, second := addSequence(t, s), addSequence(t, s)
