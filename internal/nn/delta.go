@@ -67,12 +67,12 @@ func (d DeltaRule) starts(t *Tape) *ggml.Tensor {
 
 // GatedDeltaStep computes the rule for the next tokens of sequences, with states of size·size·heads elements.
 var GatedDeltaStep = &Op[Next[DeltaRule], Stepped]{func(t *Tape, o Next[DeltaRule]) Stepped {
-	c, d, slots := t.C, t.normalised(o.In), max(1, o.Rows.Dim(0)) // 0 if an op failed
+	c, d, slots := t.C, t.normalised(o.In), o.Slots
 	size, heads, n := d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.GatedDeltaNet(ggml.GatedDeltaNetOperands{
 		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: d.stepDecays(c, n, slots), Beta: d.scalars(c, d.Beta, n, slots),
-		State: c.Reshape(c.GetRows(o.States, o.Rows), size, size, heads, slots),
+		State: c.Reshape(o.Before(), size, size, heads, slots),
 	})
 	return stepped(c, all, size, heads, n*slots, slots)
 }}

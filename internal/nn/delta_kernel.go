@@ -32,17 +32,17 @@ func (d DeltaRule) nativeGrads(c *ggml.Context, native kernels.DeltaRule, dy *gg
 
 // gatedDeltaStep returns the rule for the next tokens of sequences as a kernel.
 func gatedDeltaStep(t *Tape, o Next[DeltaRule]) Stepped {
-	c, d, slots := t.C, o.In, max(1, o.Rows.Dim(0)) // 0 if an op failed
+	c, d, slots := t.C, o.In, o.Slots
 	size, heads, n := d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)
 	d.Rows = slots
 	_, native := d.native(t)
-	native.State = c.Reshape(c.GetRows(o.States, o.Rows), size, size, heads, slots)
+	native.State = c.Reshape(o.Before(), size, size, heads, slots)
 	return stepped(c, kernels.GatedDeltaRule(c, native), size, heads, n, slots)
 }
 
 // fillsChunks reports whether a kernel computes the next tokens of sequences by chunks.
 func fillsChunks(t *Tape, o Next[DeltaRule]) bool {
-	o.In.Rows = max(1, o.Rows.Dim(0))
+	o.In.Rows = o.Slots
 	_, native := o.In.native(t)
 	return native.Chunked()
 }

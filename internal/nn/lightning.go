@@ -44,9 +44,9 @@ func (t *Tape) LightningAttention(l Lightning) *Value {
 var LightningStep = &Op[Next[Lightning], Stepped]{func(t *Tape, o Next[Lightning]) Stepped {
 	c, l, v := t.C, o.In, o.In.V.T
 	all := c.GatedLinearAttention(ggml.GatedLinearAttentionOperands{
-		K: contiguous(c, l.K.T), V: contiguous(c, v), Q: contiguous(c, l.Q.T), G: c.Repeat(c.Exp(l.rates(t)), v.Shape()...), State: c.GetRows(o.States, o.Rows), Scale: 1,
+		K: contiguous(c, l.K.T), V: contiguous(c, v), Q: contiguous(c, l.Q.T), G: c.Repeat(c.Exp(l.rates(t)), v.Shape()...), State: o.Before(), Scale: 1,
 	})
-	return stepped(c, all, v.Dim(0), v.Dim(1), v.Dim(2), o.Rows.Dim(0))
+	return stepped(c, all, v.Dim(0), v.Dim(1), v.Dim(2), o.Slots)
 }}
 
 // rates are G as an input, [1, heads].

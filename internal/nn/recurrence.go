@@ -2,11 +2,14 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// Next holds the operands In of a recurrence for the next n tokens of each slot, and States [elements, …], the states
-// before these tokens. Rows, I32 [slots], is each slot's row of States.
+// Next holds the operands In of a recurrence for the next n tokens of each slot, and the states before these tokens: Stored
+// returns all states that are kept [elements, …] and each slot's row of them, I32 [slots]; Before returns a copy of these rows,
+// [elements, slots].
 type Next[In any] struct {
-	In           In
-	States, Rows *ggml.Tensor
+	In     In
+	Slots  int64
+	Stored func() (states, rows *ggml.Tensor)
+	Before func() *ggml.Tensor
 }
 
 // Stepped is the result of a recurrence for the next tokens: Y [size, heads, n·slots], without gradients, and the

@@ -41,7 +41,7 @@ func (t *Tape) RWKV6(o RWKV6) *Value {
 
 // RWKV6Step computes the recurrence for the next tokens of sequences, with states of size·size·heads elements.
 var RWKV6Step = &Op[Next[RWKV6], Stepped]{func(t *Tape, o Next[RWKV6]) Stepped {
-	c, v, states := t.C, o.In.V.T, t.C.GetRows(o.States, o.Rows)
+	c, v, states := t.C, o.In.V.T, o.Before()
 	of := func(x *Value) *ggml.Tensor { return contiguous(c, x.T) }
 	r, k, values, decays := of(o.In.R), of(o.In.K), of(o.In.V), c.Exp(of(o.In.G))
 	var all *ggml.Tensor
@@ -50,5 +50,5 @@ var RWKV6Step = &Op[Next[RWKV6], Stepped]{func(t *Tape, o Next[RWKV6]) Stepped {
 	} else {
 		all = c.RWKV6(ggml.RWKV6Operands{K: k, V: values, R: r, TimeFirst: o.In.First, TimeDecay: decays, State: states})
 	}
-	return stepped(c, all, v.Dim(0), v.Dim(1), v.Dim(2), o.Rows.Dim(0))
+	return stepped(c, all, v.Dim(0), v.Dim(1), v.Dim(2), o.Slots)
 }}

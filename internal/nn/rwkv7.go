@@ -66,7 +66,7 @@ var RWKV7Step = &Op[Next[RWKV7], Stepped]{func(t *Tape, o Next[RWKV7]) Stepped {
 	c, v := t.C, o.In.V.T
 	of := func(x *Value) *ggml.Tensor { return contiguous(c, x.T) }
 	all := c.RWKV7(ggml.RWKV7Operands{
-		R: of(o.In.R), W: c.Exp(of(o.In.G)), K: of(o.In.K), V: of(o.In.V), A: of(o.In.A), B: of(o.In.B), State: c.GetRows(o.States, o.Rows),
+		R: of(o.In.R), W: c.Exp(of(o.In.G)), K: of(o.In.K), V: of(o.In.V), A: of(o.In.A), B: of(o.In.B), State: o.Before(),
 	})
-	return stepped(c, all, v.Dim(0), v.Dim(1), v.Dim(2), o.Rows.Dim(0))
+	return stepped(c, all, v.Dim(0), v.Dim(1), v.Dim(2), o.Slots)
 }}

@@ -35,12 +35,13 @@ func (t *Tape) SelectiveScan(s Scan) *Value {
 
 // SelectiveScanStep scans the next tokens of sequences, with states of d·size·heads elements.
 var SelectiveScanStep = &Op[Next[Scan], Stepped]{func(t *Tape, o Next[Scan]) Stepped {
-	c, s, slots := t.C, o.In, max(1, o.Rows.Dim(0)) // 0 if an op failed
+	c, s, slots := t.C, o.In, o.Slots
+	states, rows := o.Stored()
 	size, heads, n, d := s.X.T.Dim(0), s.X.T.Dim(1), s.X.T.Dim(2)/slots, s.B.T.Dim(0)
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.SSMScan(ggml.SSMScanOperands{
-		State: c.Reshape(o.States, d, size, heads, o.States.Dim(1)), X: by(s.X.T), DT: c.Reshape(contiguous(c, s.DT.T), heads, n, slots),
-		A: c.Reshape(s.A, s.A.NumElements()/max(1, heads), heads), B: by(s.B.T), C: by(s.C.T), IDs: o.Rows,
+		State: c.Reshape(states, d, size, heads, states.Dim(1)), X: by(s.X.T), DT: c.Reshape(contiguous(c, s.DT.T), heads, n, slots),
+		A: c.Reshape(s.A, s.A.NumElements()/max(1, heads), heads), B: by(s.B.T), C: by(s.C.T), IDs: rows,
 	})
 	return stepped(c, all, size, heads, n*slots, slots)
 }}

@@ -14,6 +14,7 @@ import (
 // at the ends of earlier passes, to which the sequence can be rewound.
 type Recurrent struct {
 	x     *ggml.Tensor // [m, snapshots·slots]
+	parts int          // of a vector, which are copied as rows of their own, so that threads share them
 	slots []recurrentSlot
 }
 
@@ -30,10 +31,13 @@ func NewRecurrent(o Options, width, snapshots int) (*Recurrent, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if width < 1 || snapshots < 2 || snapshots > math.MaxInt32/o.Slots {
+	if width < 1 || snapshots < 2 || snapshots > math.MaxInt32/16/o.Slots {
 		return nil, fmt.Errorf("a recurrent state of %d vectors of width %d in a slot is impossible; at least two are needed", snapshots, width)
 	}
-	r := &Recurrent{slots: make([]recurrentSlot, o.Slots)}
+	r := &Recurrent{slots: make([]recurrentSlot, o.Slots), parts: 16}
+	for width%r.parts != 0 {
+		r.parts /= 2
+	}
 	r.x = o.NewTensor(ggml.F32, int64(width), int64(snapshots*o.Slots))
 	for i := range r.slots {
 		r.slots[i].ends = make([]int, snapshots)
@@ -51,23 +55,36 @@ func (r *Recurrent) begin(slot int) {
 	s.ends[0], s.current, s.begins = 0, 0, true
 }
 
-// Read returns all vectors [m, snapshots·slots], and the rows I32 [slots] of the current vectors of a pass's sequences,
+// Stored returns all vectors [m, snapshots·slots], and the rows I32 [slots] of the current vectors of a pass's sequences,
 // which are zeros for empty sequences.
-func (r *Recurrent) Read(t *nn.Tape, p Pass) (x, rows *ggml.Tensor) {
-	return r.x, r.rows(t, p, "read", func(s *recurrentSlot) int { return s.current })
+func (r *Recurrent) Stored(t *nn.Tape, p Pass) (x, rows *ggml.Tensor) {
+	return r.x, r.rows(t, p, "read", 1, current)
+}
+
+// Before returns the current vectors of a pass's sequences, [m, slots].
+func (r *Recurrent) Before(t *nn.Tape, p Pass) *ggml.Tensor {
+	return t.C.Reshape(t.C.GetRows(r.divided(t.C, r.x), r.rows(t, p, "read", r.parts, current)), r.x.Dim(0), p.Slots)
 }
 
 // Write stores the vectors [m, slots] after a pass.
 func (r *Recurrent) Write(t *nn.Tape, p Pass, x *ggml.Tensor) {
-	t.Graph.Expand(t.C.SetRows(r.x, x, r.rows(t, p, "written", (*recurrentSlot).next)))
+	t.Graph.Expand(t.C.SetRows(r.divided(t.C, r.x), r.divided(t.C, x), r.rows(t, p, "written", r.parts, (*recurrentSlot).next)))
 }
 
-// rows returns the input of one row index per slot.
-func (r *Recurrent) rows(t *nn.Tape, p Pass, what string, of func(s *recurrentSlot) int) *ggml.Tensor {
-	return nn.Declare(t.Inputs, fmt.Sprintf("vectors %s of %p", what, r), ggml.I32, []int64{p.Slots}, func(_ *nn.Feed, rows []int32) {
+// divided returns vectors x [m, n] as rows of their parts.
+func (r *Recurrent) divided(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.Reshape(x, x.Dim(0)/int64(r.parts), x.Dim(1)*int64(r.parts))
+}
+
+func current(s *recurrentSlot) int { return s.current }
+
+// rows returns the input of row indices of one vector per slot, which has a number of parts.
+func (r *Recurrent) rows(t *nn.Tape, p Pass, what string, parts int, of func(s *recurrentSlot) int) *ggml.Tensor {
+	name := fmt.Sprintf("vectors in %d parts %s of %p", parts, what, r)
+	return nn.Declare(t.Inputs, name, ggml.I32, []int64{p.Slots * int64(parts)}, func(_ *nn.Feed, rows []int32) {
 		for i := range rows {
-			slot := int(p.First) + i
-			rows[i] = int32(r.row(slot, of(&r.slots[slot])))
+			slot := int(p.First) + i/parts
+			rows[i] = int32(r.row(slot, of(&r.slots[slot])))*int32(parts) + int32(i%parts)
 		}
 	})
 }

@@ -41,8 +41,11 @@ func recur[In any](p Place, t *nn.Tape, number int, in In, whole func(In) *nn.Va
 		return whole(in)
 	}
 	s := kept.(*state.Recurrent)
-	before, rows := s.Read(t, p.Pass)
-	y := step.Build(t, nn.Next[In]{In: in, States: before, Rows: rows})
+	y := step.Build(t, nn.Next[In]{
+		In: in, Slots: p.Pass.Slots,
+		Stored: func() (states, rows *ggml.Tensor) { return s.Stored(t, p.Pass) },
+		Before: func() *ggml.Tensor { return s.Before(t, p.Pass) },
+	})
 	s.Write(t, p.Pass, y.States)
 	return y.Y
 }

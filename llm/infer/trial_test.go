@@ -98,7 +98,7 @@ func meanOfSequence(t *nn.Tape, sums *state.Recurrent, p state.Pass, x *ggml.Ten
 		}
 	})
 	own := c.Cont(c.Transpose(c.Reshape(x, m, n, p.Slots))) // [n, m, slots]
-	old := c.Reshape(c.GetRows(sums.Read(t, p)), m, 1, p.Slots)
+	old := c.Reshape(sums.Before(t, p), m, 1, p.Slots)
 	sums.Write(t, p, c.Reshape(c.Add(old, c.Reshape(c.SumRows(own), m, 1, p.Slots)), m, p.Slots))
 	y := c.Add(c.MulMat(own, shares), c.Mul(c.Repeat(old, m, n, p.Slots), before)) // [m, n, slots]
 	return nn.Input(c.Reshape(y, m, n*p.Slots))
