@@ -107,11 +107,15 @@ func accumulate(t *testing.T, m *model.Model, lowering device.OpSet, b lossgraph
 // testTraining trains an adapter of every matrix.
 func testTraining(t *testing.T, m *model.Model) {
 	const length, steps = 24, 20
+	rate := 0.01
+	if m.Config().Arch == "hrm_text" { // it passes its layers twice, and its loss goes up and down at this rate
+		rate = 0.003
+	}
 	a := need.Value(lora.New(m, everyMatrix(m)))(t)
 	defer a.Close()
 	d := data.New(length, followingTokens(m.Config().Vocab, 8, length))
 	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, train.Options{
-		Schedule: train.Schedule{Peak: 0.01, Warmup: 2, Steps: steps}, AdamW: train.DefaultAdamW(),
+		Schedule: train.Schedule{Peak: rate, Warmup: 2, Steps: steps}, AdamW: train.DefaultAdamW(),
 		Batch: 4, Accumulate: 1, Seed: 3, Threads: 1,
 	})
 	if !m.Architecture().IsCausal() {

@@ -180,8 +180,10 @@ func fewKeys(a *arch.Architecture) []uint32 {
 	return nil
 }
 
-// chosenKeys lets indexers choose fewer keys than there are tokens.
-func chosenKeys(t *testing.T, path string, tokens []int32, few []uint32) {
+// chosenKeys lets indexers choose fewer keys than there are tokens, in a model whose layers matter.
+func chosenKeys(t *testing.T, random string, tokens []int32, few []uint32) {
+	path := filepath.Join(t.TempDir(), "strong.gguf")
+	strengthen(t, random, path)
 	g, err := ggml.OpenGGUF(path)
 	require.NoError(t, err)
 	defer g.Close()
