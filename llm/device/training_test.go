@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { optest.Main(m) }
 func newEngine(t testing.TB, o device.Options) *device.Engine {
 	t.Helper()
 	if o.Threads == 0 {
-		o.Threads = 1
+		o.Threads = 2
 	}
 	e := need.Value(device.New(o))(t)
 	t.Cleanup(func() { e.Close() })

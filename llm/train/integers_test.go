@@ -89,7 +89,7 @@ func TestIntegerGradients(t *testing.T) {
 					return need.Value(r.CheckCompute(t.Context()))(t)
 				}
 				log := choiceLog{used: m.Config().ExpertsUsed}
-				for step := range 2 { // B is zero before the first
+				for step := range 4 {
 					var free, bf16, held *ComputeCheck
 					log.record(func() { free = check(compute) })
 					allowed := least
