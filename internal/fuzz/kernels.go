@@ -316,9 +316,9 @@ func recurrenceKernels() {
 		return append(list{p.shaped(f32, result)}, x...)
 	}, "ShortConvolutionGrad")
 	delta := func(p *program) list {
-		size, keys, n, rows := p.size(p.width), p.size(2), p.size(80), p.size(2)
-		heads := keys * p.size(2) // more would have larger states than maxBytes
-		if p.IntN(2) == 0 {       // enough for chunks, which alone normalise
+		size, keys, n, rows := p.size(p.width), p.size(3), p.size(80), p.size(2)
+		heads := keys * p.size(3)
+		if p.IntN(2) == 0 { // enough for chunks, which alone normalise
 			size, n = max(size, 32), max(n, 32)
 		}
 		key := func() *tensor { return p.shaped(f32, [4]int64{size, keys, n, rows}) }
@@ -335,7 +335,11 @@ func recurrenceKernels() {
 	family(func(p *program) []any {
 		args := delta(p)
 		v := dims(args[2].(*tensor))
-		return append(args, p.maybe(func() *tensor { return p.contiguous(f32, v[0], v[0], v[1], v[3]) }))
+		var state *tensor
+		if 4*v[0]*v[0]*v[1]*v[3] <= maxBytes {
+			state = p.maybe(func() *tensor { return p.contiguous(f32, v[0], v[0], v[1], v[3]) })
+		}
+		return append(args, state)
 	}, "GatedDeltaRule")
 	family(func(p *program) []any {
 		args := delta(p)

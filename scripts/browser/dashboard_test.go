@@ -253,7 +253,8 @@ func TestInteropDashboard(t *testing.T) {
 	// A phone, and the dark mode.
 	run(chromedp.EmulateViewport(380, 844))
 	eventually(`document.documentElement.scrollWidth <= 380`, "true")
-	eventually(`charts.every(c => !c.plot || c.plot.root.getBoundingClientRect().right <= 380)`, "true")
+	require.Equal(t, "true", eval(`charts.some(c => c.plot)`))
+	eventually(`charts.filter(c => c.plot).every(c => c.plot.root.getBoundingClientRect().right <= 380)`, "true")
 	background := `getComputedStyle(document.body).backgroundColor`
 	require.Equal(t, "rgb(255, 255, 255)", eval(background))
 	run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
