@@ -8,7 +8,7 @@
 enum {
 	KERN_DELTA_VECTORS = 4,
 	KERN_DELTA_PANEL = KERN_LANES * KERN_DELTA_VECTORS, // columns of a state
-	KERN_DELTA_BLOCK = 32,                                    // tokens whose states exist at a time on the way back
+	KERN_DELTA_BLOCK = 32,                              // tokens whose states exist at a time on the way back
 };
 
 // A row of a panel.
@@ -245,14 +245,9 @@ static struct kern_delta_token *kern_delta_tokens(int64_t count, int64_t size, b
 	return tokens;
 }
 
-static struct kern_delta_rule_params kern_delta_params(const struct ggml_tensor *dst) {
+static struct kern_delta_optional kern_delta_optional_of(const struct ggml_tensor *dst) {
 	struct kern_delta_rule_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	return p;
-}
-
-static struct kern_delta_optional kern_delta_optional_of(const struct ggml_tensor *dst) {
-	struct kern_delta_rule_params p = kern_delta_params(dst);
 	return (struct kern_delta_optional){kern_optional(dst, p.starts), kern_optional(dst, p.read), kern_optional(dst, p.state), p};
 }
 
@@ -364,12 +359,12 @@ static void kern_delta_panels_back(struct kern_delta_grads to, const struct kern
 	}
 }
 
-// Where the gradients of a head of a row go.
-static struct kern_delta_grads kern_delta_grads_of(const struct ggml_tensor *dst, const struct kern_delta_head *h, int64_t keys, int64_t rows, int64_t row, int64_t head) {
-	struct kern_delta_rule_params p = kern_delta_params(dst);
+// Where the gradients of a head of a row go, if those of all begin at q.
+static struct kern_delta_grads kern_delta_grads_of(float *q, struct kern_delta_rule_params p, const struct kern_delta_head *h, int64_t keys, int64_t rows,
+		int64_t row, int64_t head) {
 	int64_t heads = h->number_stride, all = rows * h->n, token = row * h->n, key = keys * h->size, value = heads * h->size, width = 2 * key + value;
 	int64_t key_stride = p.beside ? width : key, v_stride = p.beside ? width : value, apart = p.beside ? key : all * key;
-	float *q = dst->data, *g = q + all * width, *beta = g + all * heads * h->rates, *read = beta + all * heads;
+	float *g = q + all * width, *beta = g + all * heads * h->rates, *read = beta + all * heads;
 	int64_t at = token * key_stride + head % keys * h->size;
 	return (struct kern_delta_grads){
 		.q = q + at, .k = q + apart + at, .v = q + 2 * apart + token * v_stride + head * h->size, .g = g + (token * heads + head) * h->rates,
@@ -405,7 +400,7 @@ KERN_OP(gated_delta_rule_grad) {
 		for (int64_t row = c / keys, head = c % keys; head < heads; head += keys) {
 			struct kern_delta_head h = kern_delta_head(src, there, row, head);
 			h.dy = kern_delta_at(dy, row, head);
-			struct kern_delta_grads to = kern_delta_grads_of(dst, &h, keys, v->ne[3], row, head);
+			struct kern_delta_grads to = kern_delta_grads_of(dst->data, there.p, &h, keys, v->ne[3], row, head);
 			kern_delta_clear_grads(to, &h, head < keys);
 			if (there.p.chunks != 0) {
 				kern_delta_chunks_back(&h, to);

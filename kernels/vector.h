@@ -19,7 +19,7 @@ enum { KERN_LANES = 16 };
 typedef float kern_lanes __attribute__((vector_size(4 * KERN_LANES)));
 typedef float kern_lanes_anywhere __attribute__((vector_size(4 * KERN_LANES), aligned(4)));
 
-// The sum of all lanes, by halves, which stay in registers.
+// The sum of all lanes, added in pairs within registers.
 __attribute__((always_inline)) static inline float kern_sum_lanes(const kern_lanes *x) {
 	typedef float lanes8 __attribute__((vector_size(32)));
 	typedef float lanes4 __attribute__((vector_size(16)));

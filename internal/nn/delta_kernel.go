@@ -43,21 +43,25 @@ func gatedDeltaStep(t *Tape, o Next[DeltaRule]) Stepped {
 // fillsChunks reports whether a kernel computes the next tokens of sequences by chunks.
 func fillsChunks(t *Tape, o Next[DeltaRule]) bool {
 	o.In.Rows = o.Slots
-	_, native := o.In.native(t)
-	return native.Chunked()
+	return o.In.chunked(t.C)
+}
+
+// chunked reports whether a kernel computes the rule by chunks.
+func (d DeltaRule) chunked(c *ggml.Context) bool {
+	return kernels.DeltaRule{V: d.heads(c, d.V.T), G: d.G.T, Beta: d.Beta.T}.Chunked()
 }
 
 // native returns the operands of a kernel, which all have the same rows, and the rule whose operands they are: queries and keys
 // are normalised before if the kernel does not do it.
 func (d DeltaRule) native(t *Tape) (DeltaRule, kernels.DeltaRule) {
+	if d.Unit > 0 && !d.chunked(t.C) {
+		d = t.normalised(d)
+	}
 	native := kernels.DeltaRule{Q: d.heads(t.C, d.Q.T), K: d.heads(t.C, d.K.T), V: d.heads(t.C, d.V.T), Beta: d.numbers(t.C, d.Beta.T), Unit: d.Unit}
 	if d.byChannel() {
 		native.G = d.vectors(t.C, d.G.T)
 	} else {
 		native.G = d.numbers(t.C, d.G.T)
-	}
-	if d.Unit > 0 && !native.Chunked() {
-		return t.normalised(d).native(t)
 	}
 	if d.Read != nil {
 		native.Read = d.vectors(t.C, d.Read.T)

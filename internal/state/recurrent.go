@@ -31,10 +31,11 @@ func NewRecurrent(o Options, width, snapshots int) (*Recurrent, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if width < 1 || snapshots < 2 || snapshots > math.MaxInt32/16/o.Slots {
+	const parts = 16 // at most
+	if width < 1 || snapshots < 2 || snapshots > math.MaxInt32/parts/o.Slots {
 		return nil, fmt.Errorf("a recurrent state of %d vectors of width %d in a slot is impossible; at least two are needed", snapshots, width)
 	}
-	r := &Recurrent{slots: make([]recurrentSlot, o.Slots), parts: 16}
+	r := &Recurrent{slots: make([]recurrentSlot, o.Slots), parts: parts}
 	for width%r.parts != 0 {
 		r.parts /= 2
 	}
