@@ -115,42 +115,69 @@ static void kern_multiply_packed(kern_ukr ukr, int64_t steps, const struct kern_
 	}
 }
 
-// The macro-kernel: a block of depths [k0, k1).
-static void kern_multiply_block(const struct kern_product_int *p, int64_t k0, int64_t k1, bool accumulate) {
+// Rows of a weight in F32: distances of rows and of depths are in elements, and so is the leading dimension.
+struct kern_rows_f32 {
+	const float *from;
+	int64_t row, depth, ld;
+};
+
+// Returns the rows [m0, m1) of a product's weight for a block of depths [k0, k1).
+static struct kern_rows_f32 kern_block_rows(const struct kern_product_int *p, int64_t k0, int64_t k1) {
+	int64_t ld;
+	if (p->grad_input) {
+		const float *from = kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, p->m0, p->m1, k0, k1, &ld);
+		return (struct kern_rows_f32){from, 1, ld, ld};
+	}
+	const float *from = kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, k0, k1, p->m0, p->m1, &ld);
+	return (struct kern_rows_f32){from, ld, 1, ld};
+}
+
+// Multiplies a micro-tile at row i of the chunk and column j by depths [k0, k1). Panels of A for their blocks are a_block bytes
+// apart, those of B follow each other.
+static void kern_multiply_tile(const struct kern_product_int *p, const struct kern_integers *in, int64_t k0, int64_t k1, int64_t i, int64_t j,
+		const char *a, int64_t a_block, const char *b, bool accumulate) {
+	int64_t m = kern_min(KERN_MR, p->m1 - p->m0 - i), n = kern_min(KERN_NR, p->n1 - j);
+	float *to = p->c + (j - p->n0) * p->ldc + i;
+	for (int64_t k = k0; k < k1; k += KERN_KB, a += a_block, b += kern_block_bytes(p->i8), accumulate = true) {
+		const struct kern_panel_a *rows = (const struct kern_panel_a *)a;
+		const struct kern_panel_b *columns = (const struct kern_panel_b *)b;
+		int64_t depth = kern_min(KERN_KB, k1 - k);
+		if (rows->uneven || columns->uneven) {
+			int64_t ldx;
+			struct kern_rows_f32 w = kern_block_rows(p, k, k + depth);
+			const float *x = kern_columns_f32(p->x, p->x_matrix, j, n, k, depth, &ldx);
+			kern_multiply_f32(depth, w.from + i * w.row, w.row, w.depth, x, ldx, to, p->ldc, m, n, accumulate);
+		} else {
+			kern_multiply_packed(in->ukr, kern_padded_depth(depth) / in->step, rows, columns, to, p->ldc, m, n, accumulate);
+		}
+	}
+}
+
+// The macro-kernel for depths [k0, k1) of at most KERN_KC_INT. A micro-tile of C takes all their blocks while it is in the cache.
+static void kern_multiply_depths(const struct kern_product_int *p, int64_t k0, int64_t k1, bool accumulate) {
 	struct kern_integers in = kern_integers(p->grad_input, p->i8);
-	int64_t depth = k1 - k0, steps = kern_padded_depth(depth) / in.step, m_all = p->m1 - p->m0, ld;
-	const float *tile = p->grad_input ?
-		kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, p->m0, p->m1, k0, k1, &ld) :
-		kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, k0, k1, p->m0, p->m1, &ld);
-	int64_t row = p->grad_input ? 1 : ld, lda = p->grad_input ? ld : 1; // distances of rows and depths
-	int64_t a_bytes = kern_panel_a_bytes(steps), b_bytes = kern_block_bytes(p->i8);
-	char *a = kern_scratch(KERN_SCRATCH_FACTORS, kern_ceil_div(m_all, KERN_MR) * a_bytes);
-	for (int64_t i = 0; i < m_all; i += KERN_MR) {
-		in.pack_a(tile + i * row, ld, kern_min(KERN_MR, m_all - i), depth, (struct kern_panel_a *)(a + i / KERN_MR * a_bytes));
+	int64_t m_all = p->m1 - p->m0, a_bytes = kern_panel_a_bytes(KERN_KB / in.step), a_block = kern_ceil_div(m_all, KERN_MR) * a_bytes;
+	int64_t b_bytes = kern_block_bytes(p->i8);
+	char *a = kern_scratch(KERN_SCRATCH_FACTORS, kern_blocks(k1 - k0) * a_block), *rows = a;
+	for (int64_t k = k0; k < k1; k += KERN_KB, rows += a_block) {
+		int64_t depth = kern_min(KERN_KB, k1 - k);
+		struct kern_rows_f32 w = kern_block_rows(p, k, k + depth);
+		for (int64_t i = 0; i < m_all; i += KERN_MR) {
+			in.pack_a(w.from + i * w.row, w.ld, kern_min(KERN_MR, m_all - i), depth, (struct kern_panel_a *)(rows + i / KERN_MR * a_bytes));
+		}
 	}
 	const char *b = (const char *)p->packed + k0 / KERN_KB * b_bytes;
 	for (int64_t j = p->n0; j < p->n1; j += KERN_NR, b += kern_columns_bytes(p->x->ne[0], p->i8)) {
-		const struct kern_panel_b *columns = (const struct kern_panel_b *)b;
-		int64_t n = kern_min(KERN_NR, p->n1 - j);
 		for (int64_t i = 0; i < m_all; i += KERN_MR) {
-			const struct kern_panel_a *rows = (const struct kern_panel_a *)(a + i / KERN_MR * a_bytes);
-			int64_t m = kern_min(KERN_MR, m_all - i);
-			float *to = p->c + (j - p->n0) * p->ldc + i;
-			if (rows->uneven || columns->uneven) {
-				int64_t ldx;
-				const float *x = kern_columns_f32(p->x, p->x_matrix, j, n, k0, depth, &ldx);
-				kern_multiply_f32(depth, tile + i * row, row, lda, x, ldx, to, p->ldc, m, n, accumulate);
-			} else {
-				kern_multiply_packed(in.ukr, steps, rows, columns, to, p->ldc, m, n, accumulate);
-			}
+			kern_multiply_tile(p, &in, k0, k1, i, j, a + i / KERN_MR * a_bytes, a_block, b, accumulate);
 		}
 	}
 }
 
 void kern_multiply_int(const struct kern_product_int *p) {
 	int64_t depth = p->x->ne[0];
-	for (int64_t k0 = 0; k0 < depth; k0 += KERN_KB) {
-		kern_multiply_block(p, k0, kern_min(depth, k0 + KERN_KB), p->accumulate || k0 > 0);
+	for (int64_t k0 = 0; k0 < depth; k0 += KERN_KC_INT) {
+		kern_multiply_depths(p, k0, kern_min(depth, k0 + KERN_KC_INT), p->accumulate || k0 > 0);
 	}
 }
 
@@ -168,7 +195,7 @@ static void kern_gemm_int(struct ggml_tensor *dst, bool grad_input, bool i8, int
 	for (int i = first; grad_input && i + 2 < GGML_MAX_SRC && dst->src[i] != NULL; i += 3) {
 		least = kern_max(least, ggml_blck_size(dst->src[i]->type)); // rows of the result lie along those of the weight
 	}
-	int64_t nc = KERN_NC_INT, mc = kern_smaller(KERN_MC_INT, least, m, kern_ceil_div(n, nc) * matrices);
+	int64_t nc = KERN_NC_INT, mc = kern_smaller(kern_max(KERN_MC_INT, least), least, m, kern_ceil_div(n, nc) * matrices);
 	nc = kern_smaller(nc / KERN_NR, 1, kern_ceil_div(n, KERN_NR), kern_ceil_div(m, mc) * matrices) * KERN_NR;
 	int64_t m_chunks = kern_ceil_div(m, mc), n_chunks = kern_ceil_div(n, nc);
 	for (int64_t i; (i = kern_next_chunk(dst, m_chunks * n_chunks * matrices, nth)) >= 0;) {

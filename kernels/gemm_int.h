@@ -42,8 +42,9 @@ struct kern_product_int {
 	bool accumulate;
 };
 
-// Rows and columns of the largest chunk.
-enum { KERN_MC_INT = 256, KERN_NC_INT = 43 * 12 };
+// Rows and columns of the largest chunk, unless a block of the weight has more rows; and the depths for which its rows are packed
+// at once, 256 KiB in 16 bits.
+enum { KERN_MC_INT = 128, KERN_NC_INT = 43 * 12, KERN_KC_INT = 1024 };
 
 void kern_multiply_int(const struct kern_product_int *p);
 

@@ -51,7 +51,7 @@ static void kern_compute_rows_int(struct ggml_tensor *dst, struct kern_grouping 
 	kern_pack_columns(gathered, 0, 0, count, of.i8, packed);
 	struct kern_product_int p = {.grad_input = of.grad_input, .i8 = of.i8, .w = dst->src[0], .w_matrix = rows->matrix, .x = gathered, .packed = packed, .n1 = count};
 	for (p.m0 = rows->m0; p.m0 < rows->m1; p.m0 = p.m1) {
-		p.m1 = kern_min(rows->m1, p.m0 + KERN_MC_INT);
+		p.m1 = kern_min(rows->m1, p.m0 + KERN_MC_GROUPED);
 		p.ldc = p.m1 - p.m0;
 		p.c = kern_scratch(KERN_SCRATCH_ACCUMULATOR, p.ldc * count * sizeof *p.c);
 		kern_multiply_int(&p);
