@@ -115,6 +115,7 @@ func onComputation(n int64, f func()) (undo func()) {
 // A server that ends during a run causes an error that names it, within a time limit; resumed elsewhere from the last
 // checkpoint, the run ends with the same adapter.
 func TestServerEndsInTraining(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	far := remoteOf(t, optest.ServerOptions{})
 	whole := newTrainer(t, loadOn(t, m, layout.On(far)), newEngine(t, device.Options{Layout: layout.On(far)}), train.CheckpointingOff)
@@ -152,6 +153,7 @@ func TestServerEndsInTraining(t *testing.T) {
 }
 
 func TestServerEndsInGeneration(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	for what, c := range ending {
 		t.Run(what, func(t *testing.T) {
@@ -172,6 +174,7 @@ func TestServerEndsInGeneration(t *testing.T) {
 }
 
 func TestServerEndsInLoading(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	for what, c := range ending {
 		t.Run(what, func(t *testing.T) {
@@ -184,14 +187,33 @@ func TestServerEndsInLoading(t *testing.T) {
 			defer r.Unload()
 			layout := layout.On(r.Devices()[0])
 			on, err := model.Load(m.Path, model.LoadOptions{Layout: layout})
-			if err == nil { // the last weights are still being sent
+			if err == nil { // the last weights are still being sent, without an answer
 				defer on.Close()
-				_, err = device.New(device.Options{Layout: layout})
+				err = decodeOnce(t, on, layout)
 			}
 			require.NotZero(t, ended.Load())
 			requireGone(t, err, endpoint, c.says, time.Unix(0, ended.Load()))
 		})
 	}
+}
+
+// decodeOnce decodes a token in a session of its own.
+func decodeOnce(t *testing.T, m *model.Model, l layout.Layout) error {
+	e, err := device.New(device.Options{Layout: l})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	session, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	q, err := session.NewSequence()
+	if err == nil {
+		_, err = q.Decode(t.Context(), llmtest.RandomTokens(1, 1, m.Config().Vocab))
+	}
+	return err
 }
 
 // frail returns a device on a server that the test ends. stall is the time limit for its answers.
