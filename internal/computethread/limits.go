@@ -58,11 +58,11 @@ func parseStackSize(text string) (size uint64, ok bool) {
 	return size << shift, err == nil
 }
 
-// The address space that OpenBLAS takes when loaded, and additionally for each thread that it then
-// starts: a buffer, the stack, and an arena of malloc.
+// The address space that OpenBLAS takes when loaded: its code and a buffer of 128 MB; and for each thread that it then starts:
+// another buffer, the stack, and 128 MB in which malloc aligns an arena.
 const (
 	openBLASSize      = 200 << 20
-	openBLASPerThread = 200 << 20
+	openBLASPerThread = 280 << 20
 )
 
 // CheckAddressSpace checks that OpenBLAS can be loaded: without memory for its buffer it retries
