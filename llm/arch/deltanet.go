@@ -171,7 +171,7 @@ var recurrentFlags = key{
 
 // unusedNext are the weights of layers for multi-token prediction, and other tensors beside the model in files of Qwen3.5.
 func unusedNext(c *Config) []Weight {
-	return slices.Concat(classifier(c), []Weight{unused("cls.output.bias")},
+	return slices.Concat([]Weight{unused("cls.output.weight", c.Embd, 1), unused("cls.output.bias")},
 		unusedNextLayers(c, "attn_norm", "post_attention_norm", "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_q_norm", "attn_k_norm", "ffn_gate_inp_shexp"))
 }
 

@@ -8,7 +8,7 @@ import (
 // addPositions adds the row of each token's position in a matrix [n_embd, n_ctx] that is learned.
 func (p Place) addPositions(t *nn.Tape, x *nn.Value, there Presence) *nn.Value {
 	rows := int64(p.config.Context)
-	m := p.matrixOf(Weight{Kind: positionEmbd, Shape: []int64{int64(p.config.Embd), rows}, Role: Position, Optional: there == Maybe})
+	m := p.matrixOf(Weight{Kind: positionEmbd, Shape: []int64{int64(p.config.Embd), rows}, Role: Position, KeepType: true, Optional: there == Maybe})
 	w := m.W
 	if w == nil {
 		return x

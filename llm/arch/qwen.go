@@ -47,9 +47,6 @@ func init() {
 // lastChoice is the head of a reranker, on the last token.
 var lastChoice = &classifierHead{pooling: "last", softMax: true}
 
-// classifier is a reranker's head that files of text models may contain.
-func classifier(*Config) []Weight { return []Weight{unused("cls.output.weight")} }
-
 var qwenModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[Kind]string{
 	"attn_q": "attn.c_attn", "attn_k": "attn.c_attn", "attn_v": "attn.c_attn", "attn_output": "attn.c_proj",
 	"ffn_gate": "mlp.w2", "ffn_up": "mlp.w1", "ffn_down": "mlp.c_proj",

@@ -37,7 +37,7 @@ func (r Relative) bias(p Place, t *nn.Tape, heads int, n int64) *ggml.Tensor {
 		return nil
 	}
 	shape := []int64{int64(heads), int64(r.Buckets)}
-	w := p.Weight(Weight{Kind: "attn_rel_b", Shape: shape, Role: Position, Optional: p.block > 0})
+	w := p.Weight(Weight{Kind: "attn_rel_b", Shape: shape, Role: Position, KeepType: true, Optional: p.block > 0})
 	if w == nil {
 		return p.beside.relative
 	}

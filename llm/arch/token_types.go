@@ -8,7 +8,7 @@ import (
 // addTokenTypes adds the row of the first type, as stock llama.cpp does, of a matrix [n_embd, types].
 func (p Place) addTokenTypes(t *nn.Tape, x *nn.Value, there Presence) *nn.Value {
 	m := p.matrixOf(Weight{
-		Kind: "token_types", Shape: []int64{int64(p.config.Embd), int64(p.config.TokenTypes)}, Role: Position, Optional: there == Maybe,
+		Kind: "token_types", Shape: []int64{int64(p.config.Embd), int64(p.config.TokenTypes)}, Role: Position, KeepType: true, Optional: there == Maybe,
 	})
 	if m.W == nil {
 		return x

@@ -77,7 +77,7 @@ type Weight struct {
 	Optional bool // a file may lack it
 	Residual bool // it makes what a layer adds to the residual stream
 	Named    bool // it is adapted only where it is named: experts, and what chooses them
-	KeepType bool // it is not converted where matrices are
+	KeepType bool // llama-quantize does not convert it with the matrices: routers, positions, and tensors that only look like matrices
 	NoLoRA   bool // it is not adapted: stock llama.cpp would ignore it
 	AnyType  bool // files may have it in any type, whatever its role
 	Stacked  bool // files may have the matrices of experts as one, one below the other: [n_in, n_out·experts]
@@ -110,11 +110,10 @@ func (w *Weight) IsTrainable() bool {
 	return !w.Frozen
 }
 
-// IsConvertible reports whether llama-quantize converts the weight with the model's matrices: not routers,
-// positions, and tensors that only look like matrices.
+// IsConvertible reports whether llama-quantize converts the weight with the model's matrices.
 func (w *Weight) IsConvertible() bool {
 	switch w.Role {
-	case Linear, Embedding, ExpertMatrices, Unused:
+	case Linear, Embedding, ExpertMatrices, Position, Unused:
 		return !w.KeepType && len(w.Shape) > 1
 	}
 	return false
