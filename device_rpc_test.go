@@ -111,6 +111,7 @@ func TestBadServers(t *testing.T) {
 
 // A cancelled Compute returns while a server computes; the next use of the graph waits.
 func TestCancelRemoteCompute(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	d := remote(t, optest.StartRPCServer(t))
 	b := need.Value(d.NewBackend())(t)
 	defer b.Close()

@@ -22,6 +22,7 @@ func (r *regressor) deep(c *ggml.Context, depth int) *ggml.Tensor {
 
 // A static graph may have any number of nodes: one larger than ggml keeps trains like a small one.
 func TestOptimizerLargeGraph(t *testing.T) {
+	need.Time(t, "a graph of a hundred thousand nodes")
 	const n, steps = 16, 4
 	for _, depth := range []int{600, 700, 1020, 5000} { // with gradients about three times as many
 		for _, period := range []int{1, 4} {

@@ -10,14 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Values that Quantize accepts read back finite; if a float or a scale cannot hold a value, the
 // error names the value.
 func TestQuantizeReadsBackFinite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
+	need.Time(t, "it takes seconds")
 	for _, typ := range ggml.Types() {
 		if !typ.CanQuantize() || typ == ggml.F32 {
 			continue

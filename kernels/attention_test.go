@@ -213,6 +213,7 @@ func windowStarts(n, window int) []int32 {
 
 // Long sequences have larger blocks; results are equal to the bit for any number of threads.
 func TestCausalAttentionLong(t *testing.T) {
+	need.Time(t, "thousands of tokens")
 	const n = 1300
 	packed := make([]int32, n)
 	for i := range packed {

@@ -8,15 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/kernels"
 )
 
 // The signals of a CPU profile corrupt no memory on any thread.
 func TestGEMMWhileProfiled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("two seconds of signals")
-	}
+	need.Time(t, "two seconds of signals")
 	if library(t) == "" {
 		t.Skip("there is no GEMM library")
 	}

@@ -76,9 +76,7 @@ func writeParquet(ts *testscript.TestScript, _ bool, args []string) {
 
 // A run that is killed while it fills the token cache loses nothing: the next run trains on the same tokens.
 func TestKilledWhileCaching(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many processes")
-	}
+	need.Time(t, "many processes")
 	folder := t.TempDir()
 	require.NoError(t, writeChatFiles(t, folder))
 	records := instructtest.Records(t, instructtest.Words(1, 1000))

@@ -51,9 +51,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 // Whichever file meets the full disk, the error has its flag and its name, and no temporary file remains. With
 // more room the same command ends with the files of an undisturbed run.
 func TestFullDiskAnywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
+	need.Time(t, "it takes seconds")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	disk := smallDisk(t, filepath.Join(files, "disk"))

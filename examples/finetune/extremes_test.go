@@ -15,13 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A run with any accepted number ends, and its error names the flag.
 func TestExtremeNumbersRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it trains a hundred times")
-	}
+	need.Time(t, "it trains a hundred times")
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	line := newCommandLine(t)

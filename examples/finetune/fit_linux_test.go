@@ -41,9 +41,7 @@ func smallRuns(t *testing.T, flags ...string) (in func(name string) string, trai
 // another way, in a control group with that limit and without swap, if the system allows one. Losses equal
 // those of a run without --fit, except for rounding. Samples that are too long to fit are cut, with a message.
 func TestFitStaysWithin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains a model of 28 M parameters five times")
-	}
+	need.Time(t, "trains a model of 28 M parameters five times")
 	in, train := smallRuns(t, "--valid-split", "0.1", "--valid-samples", "2")
 	whole, _ := watch(t, train("whole", "--ctx", "128", "--batch", "1", "--grad-acc", "8"))
 	losses, ways := stepLosses(t, in("whole")), map[string]bool{}
@@ -79,9 +77,7 @@ func TestFitStaysWithin(t *testing.T) {
 // A run stays within --memory, in a control group with that limit if the system allows one, and uses what it is given: the
 // losses are those of a run that keeps all results, and the peak rises with the limit.
 func TestMemoryStaysWithin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains a model of 28 M parameters four times")
-	}
+	need.Time(t, "trains a model of 28 M parameters four times")
 	in, train := smallRuns(t, "--ctx", "128", "--valid-split", "0")
 	_, most := watch(t, train("whole", "--no-checkpointing"))
 	losses, before := stepLosses(t, in("whole")), int64(0)

@@ -38,6 +38,7 @@ func scored(folder string) (path string, size int64, isComplete bool) {
 // A run that is killed again and again while its teacher's scores are computed continues them, and ends with the scores
 // and the files of an undisturbed run, byte for byte.
 func TestKilledTeacherEndsAsAnother(t *testing.T) {
+	need.Time(t, "trains several times")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))

@@ -27,7 +27,7 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// launchers returns the launchers of `make machines`, or else the system's, by MPI library.
+// launchers returns the launchers of `make machines`, or else the system's, by MPI library; with -short one of them.
 func launchers(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -35,6 +35,9 @@ func launchers(t *testing.T) map[string]string {
 		path := need.Value(filepath.Abs("../../build/machines/" + name + "/mpirun"))(t)
 		if cli.IsFile(path) {
 			found[name] = path
+			if testing.Short() {
+				break
+			}
 		}
 	}
 	if path, err := exec.LookPath("mpirun"); err == nil && len(found) == 0 {
@@ -269,6 +272,7 @@ const launcherSays = `rank %[1]d with PID|PID (%[2]d|%[3]d) RUNNING`
 // A process that dies or stops, at any point, ends all processes within ten seconds with its name and a nonzero
 // exit status. The run continues from its checkpoint.
 func TestLostProcess(t *testing.T) {
+	need.Time(t, "starts many processes")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	for name, launcher := range launchers(t) {
@@ -283,9 +287,6 @@ func TestLostProcess(t *testing.T) {
 			"stopped":              {1, syscall.SIGSTOP, false, `rank %[1]d on \S+ \(process %[2]d\) has not been heard of for \d+ s: it has died, it was stopped, or the network is cut`},
 			"writer stopped":       {0, syscall.SIGSTOP, false, `rank %[1]d on \S+ \(process %[2]d\) has not been heard of for \d+ s`},
 		} {
-			if testing.Short() && what != "stopped" {
-				continue
-			}
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
 				folder := strings.ReplaceAll(name+" "+what, " ", "-")
@@ -370,6 +371,7 @@ func TestIdleProcesses(t *testing.T) {
 // A process that rejects its flags, does something else, or runs another program ends all processes, with the
 // reason.
 func TestProcessDoesNotJoin(t *testing.T) {
+	need.Time(t, "starts many processes")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	missing := func(fault string) string {
@@ -399,6 +401,7 @@ func TestProcessDoesNotJoin(t *testing.T) {
 
 // A process that gets no processor time is waited for as long as necessary.
 func TestProcessIsLate(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	for name, launcher := range launchers(t) {
@@ -425,6 +428,7 @@ func TestProcessIsLate(t *testing.T) {
 // A process that is alive but makes no progress is waited for. An interrupt of any process reports that and
 // ends all, with the reason.
 func TestProcessIsMute(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	for name, launcher := range launchers(t) {
@@ -452,6 +456,7 @@ func TestProcessIsMute(t *testing.T) {
 
 // An interrupt of one process stops all; the files are those of the last complete step.
 func TestInterruptedProcess(t *testing.T) {
+	need.Time(t, "starts many processes")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	for name, launcher := range launchers(t) {

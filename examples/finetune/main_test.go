@@ -274,9 +274,7 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 
 // finetune changes a model made by pretrain: the loss on the new domain falls.
 func TestPretrainedBase(t *testing.T) {
-	if testing.Short() {
-		t.Skip("pretrains a model")
-	}
+	need.Time(t, "pretrains a model")
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	pretrain := filepath.Join(folder, "pretrain")
@@ -312,9 +310,7 @@ func longRun(folder, adapter string, more ...string) *exec.Cmd {
 // An interrupted run leaves the adapter of its last step, a killed run the adapter of its last checkpoint. When
 // continued, it writes the same bytes as an undisturbed run.
 func TestStoppedRunContinues(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many processes")
-	}
+	need.Time(t, "many processes")
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	need.Output(t, longRun(folder, "whole.gguf"))

@@ -207,6 +207,7 @@ func (n *network) close() {
 // The walk-through of docs/machines.md works on two machines: they train together, end with the name of the one
 // that is disconnected, and the other continues alone.
 func TestTwoMachines(t *testing.T) {
+	need.Time(t, "trains on two machines")
 	commands := walkThrough(t)
 	for name, launcher := range launchers(t) {
 		t.Run(name, func(t *testing.T) {

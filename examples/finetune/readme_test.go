@@ -56,6 +56,7 @@ func TestREADMECommands(t *testing.T) {
 
 // Each file of docs/recipes trains on data of its kind.
 func TestRecipes(t *testing.T) {
+	need.Time(t, "runs all recipes")
 	recipes := need.Value(filepath.Glob(filepath.Join(root, "docs", "recipes", "*.yaml")))(t)
 	folder := t.TempDir()
 	require.NoError(t, writeChatFiles(t, folder))

@@ -145,6 +145,7 @@ func peak(c *exec.Cmd) int64 { return c.ProcessState.SysUsage().(*syscall.Rusage
 // The loss of a server during a run, of any kind, is an error that names the server. The same command with
 // another server continues from the last checkpoint, and ends with the files of an undisturbed run.
 func TestServerIsLost(t *testing.T) {
+	need.Time(t, "trains many times")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	whole := lend(t, 0, nil)
@@ -153,7 +154,7 @@ func TestServerIsLost(t *testing.T) {
 	want, all := contents(t, filepath.Join(files, "whole")), whole.carried.Load()
 	for what, f := range faults {
 		for when, after := range map[string]int64{"training": all * 2 / 3, "loading": 20_000} {
-			if when == "loading" && (testing.Short() || what != "killed") {
+			if when == "loading" && what != "killed" {
 				continue
 			}
 			t.Run(what+" "+when, func(t *testing.T) {
@@ -182,6 +183,7 @@ func TestServerIsLost(t *testing.T) {
 // A server that is mute on the connection with the graph but alive on others is waited for. An interrupt
 // reports that, and ends the wait within the time allowed for other answers.
 func TestServerIsMute(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	s := lend(t, 0, func(_ *lender, client net.Conn) { hold(client) })
@@ -249,6 +251,7 @@ func TestServerIsNone(t *testing.T) {
 // Processes share servers: each has its layers on its own servers, and together they train the same as one
 // process.
 func TestProcessesShareServers(t *testing.T) {
+	need.Time(t, "trains by several launchers")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	s := lend(t, 0, nil)

@@ -36,9 +36,7 @@ func small(network string) program {
 }
 
 func TestTrainSaveLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains for ten seconds")
-	}
+	need.Time(t, "trains for ten seconds")
 	for network := range kinds {
 		t.Run(network, func(t *testing.T) {
 			p := small(network)

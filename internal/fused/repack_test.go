@@ -35,9 +35,7 @@ func prefill(t *testing.T, m *model.Model, tokens []int32) []float32 {
 // A model with repacked matrices is as close to the exact logits as without, and can still be
 // trained, read and saved.
 func TestRepack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("loads 24 models")
-	}
+	need.Time(t, "loads 24 models")
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q6_K} {
 		for _, k := range []struct {
 			tied      bool

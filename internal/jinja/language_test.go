@@ -79,9 +79,7 @@ func TestErrorsHaveALine(t *testing.T) {
 
 // A template is an untrusted program: it terminates, if need be with an error.
 func TestLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("goes to limits of time")
-	}
+	need.Time(t, "goes to limits of time")
 	for _, c := range []struct{ source, message string }{
 		{"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "does not come to an end"},
 		{"{{ 'a' * 1000000000000 }}", "a text of more than"},

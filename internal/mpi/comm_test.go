@@ -52,6 +52,7 @@ func TestJoinThatHangs(t *testing.T) {
 
 // The wait for a sum with a live process is unlimited, until all are told to stop; then it is limited.
 func TestSumThatHangs(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	testhook.MPIGrace = 300 * time.Millisecond
 	defer func() { testhook.MPIGrace = 0 }()
 	for whom, want := range map[string]string{

@@ -222,6 +222,7 @@ func TestRelayOnPortOfServer(t *testing.T) {
 
 // A server that stalls after the handshake is gone, unless it computes a graph.
 func TestStall(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	silent := make(chan struct{})
 	l := loopback.Serve(t, func(c net.Conn) {
 		readRequest(c)
@@ -250,6 +251,7 @@ func TestStall(t *testing.T) {
 // A server with several connections that stops during a graph is gone after a while, but not while
 // it is alive.
 func TestStallInGraph(t *testing.T) {
+	need.Time(t, "waits for seconds")
 	var stopped atomic.Bool
 	var greeted atomic.Int64
 	r := start(t, startMute(t, func() bool { return !stopped.Load() && greeted.Add(1) > 0 }))

@@ -197,9 +197,7 @@ func prepareBytes(t *testing.T, size int64, tokenizer bool) (prepared, uint64) {
 // The memory for preparing, and for reading all rows in random order, does not grow with the data: ten
 // million tokens would be 40 MB.
 func TestPrepareMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 11 MB")
-	}
+	need.Time(t, "writes 11 MB")
 	const size = 10 << 20
 	heap := rss.WatchHeap(200)
 	p := preparation{Folder: t.TempDir(), Bytes: size, look: heap.Look}

@@ -182,9 +182,7 @@ func TestNumberSet(t *testing.T) {
 
 // Packing many samples is fast, whatever their lengths.
 func TestPackingManySamples(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many samples")
-	}
+	need.Time(t, "many samples")
 	rng := rand.New(rand.NewPCG(1, 1))
 	tokens := make([]int32, 1025)
 	samples := make([]Sample, 200_000)

@@ -227,9 +227,7 @@ func TestTextFiles(t *testing.T) {
 
 // TestTextSamplesMemory reads texts larger than the allowed memory.
 func TestTextSamplesMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads megabytes")
-	}
+	need.Time(t, "reads megabytes")
 	tok := byteTokenizer(t, false)
 	line := "#The quick brown fox jumps over the lazy dog, and nobody knows why.\n"
 	for name, c := range map[string]struct {

@@ -93,6 +93,7 @@ func TestLayouts(t *testing.T) {
 
 // Training over several devices equals training on one, within the memory estimated for each.
 func TestLayoutsTrain(t *testing.T) {
+	need.Time(t, "trains many times")
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	one := newEngine(t, device.Options{OpSet: device.Stock})
 	single := newTrainer(t, m, one, train.CheckpointingOn)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
@@ -38,6 +39,7 @@ func splits(d *ggml.Device) map[string]layout.Layout {
 // Weights on the CPU are computed by kernels, weights on the device are not: adapters and whole weights train as on the
 // CPU alone.
 func TestSplitTrains(t *testing.T) {
+	need.Time(t, "trains many times")
 	d := remote(t)
 	every := []string{lora.AllLinear, "token_embd", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}
 	for _, c := range []struct {

@@ -20,9 +20,7 @@ import (
 // After training on conversations, a model gives the learned answers to unseen prompts and ends
 // them. Before training it gives none.
 func TestChatAnswersAsTrained(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains a model")
-	}
+	need.Time(t, "trains a model")
 	const trained, held = 1500, 100
 	words := instructtest.Words(1, trained+held)
 	m := need.Value(model.Load(instructtest.Base(t, 64, 200, ggml.F32)[0], model.LoadOptions{}))(t)

@@ -288,9 +288,7 @@ func BenchmarkStock(b *testing.B) {
 // BenchmarkStockArchitecture compares further architectures, and llama for reference on the same machine; those with
 // recurrent layers also with several sequences.
 func BenchmarkStockArchitecture(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes minutes")
-	}
+	need.Time(b, "takes minutes")
 	s := settings(b)
 	for _, c := range append([]arch.Config{benchmodel.Large()}, benchmodel.Others()...) {
 		for _, t := range []ggml.Type{ggml.Q8_0, ggml.Q4_K} {

@@ -44,9 +44,7 @@ func TestSessionAgainstReference(t *testing.T) {
 // Decoding token by token gives the logits of one batch, also beyond the length where
 // the graph attends to more positions of the cache.
 func TestSessionStepByStep(t *testing.T) {
-	if testing.Short() {
-		t.Skip("each length of a sequence")
-	}
+	need.Time(t, "each length of a sequence")
 	const rounded = 0 // activations are rounded to 8 bits: see roundingError
 	for _, c := range []struct {
 		weights, cache ggml.Type

@@ -214,6 +214,7 @@ func TestTrialEmbeds(t *testing.T) {
 // The gradients of adapters equal the slopes of the loss, with both op sets, recomputed layers, and
 // several samples packed in a row.
 func TestTrialGradients(t *testing.T) {
+	need.Time(t, "many gradients")
 	m := trialModel(t)
 	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 		e := need.Value(device.New(device.Options{Threads: 2, OpSet: lowering}))(t)

@@ -27,9 +27,7 @@ const savingFolder = "GOGGML_TEST_SAVE_PEFT" // where TestSavePEFTKilled has ano
 
 // Whenever a saving process is killed, the folder has the old pair or the new one, and the next save works.
 func TestSavePEFTKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills 20 processes")
-	}
+	need.Time(t, "kills 20 processes")
 	m := tinyModel(t, false)
 	adapters := twoAdapters(t, m)
 	if folder := os.Getenv(savingFolder); folder != "" {

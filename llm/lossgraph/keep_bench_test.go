@@ -22,9 +22,7 @@ import (
 // Measures the processor time of a step of one thread against its memory: results of layers of the shape of 1.1 billion
 // parameters that are kept, from none to all, in turn.
 func BenchmarkKeptResults(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes minutes")
-	}
+	need.Time(b, "takes minutes")
 	const points = 7
 	for _, k := range []struct{ layers, length int }{{4, 512}, {2, 4096}} {
 		b.Run(fmt.Sprintf("layers=%d/context=%d", k.layers, k.length), func(b *testing.B) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -16,9 +17,7 @@ import (
 // weights does, also when the products are in BF16. How far that is off grows with
 // the weights and the layers: these are 1.4 times as large as in a fresh model.
 func TestGradientCosine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("gradients of each type")
-	}
+	need.Time(t, "gradients of each type")
 	const length = 24
 	types := []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0, ggml.Q6_K, ggml.Q4_K, ggml.Q4_0, ggml.IQ4NL}
 	for _, typ := range types {

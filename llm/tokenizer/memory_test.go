@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // repeated reads text over and over, n bytes in all.
@@ -29,9 +30,7 @@ func (r *repeater) Read(p []byte) (int, error) {
 // TestMemoryIsBounded encodes texts that are larger than the memory that they
 // may take.
 func TestMemoryIsBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("encodes megabytes")
-	}
+	need.Time(t, "encodes megabytes")
 	prose := strings.Repeat("Call me Ishmael. Some years ago (never mind how long) I had 25 dollars.\n", 7)
 	for _, c := range []struct {
 		name, text string

@@ -149,9 +149,7 @@ func TestSplitMatchesRegex(t *testing.T) {
 
 // TestSplitIsLinear would take hours if any pattern were quadratic.
 func TestSplitIsLinear(t *testing.T) {
-	if testing.Short() {
-		t.Skip("splits megabytes")
-	}
+	need.Time(t, "splits megabytes")
 	const size = 1 << 18
 	for name := range splitRegexes {
 		for _, unit := range []string{" ", "a", "A", "É", "ÉA", "7", "\n", "\n ", "'", ".", "/", "日", "a b", "\x00", "\u0301", "IMG"} {

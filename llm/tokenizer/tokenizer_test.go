@@ -328,9 +328,7 @@ func TestConcurrentUse(t *testing.T) {
 
 // TestLongInputs would take minutes if anything were quadratic.
 func TestLongInputs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("encodes megabytes")
-	}
+	need.Time(t, "encodes megabytes")
 	const size = 1 << 20
 	all := allTokenizers(t)
 	for _, unit := range []string{" ", "a", "7", "\n ", "'", "日", "\xff", "<|im_end|>", "the"} {

@@ -113,9 +113,7 @@ func TestConcurrentTrainers(t *testing.T) {
 
 // Steps, evaluations and checkpoints leak neither Go's nor C's memory.
 func TestMemoryDoesNotGrow(t *testing.T) {
-	if testing.Short() {
-		t.Skip("1,500 steps")
-	}
+	need.Time(t, "1,500 steps")
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)
 	d := pattern(16, 16)

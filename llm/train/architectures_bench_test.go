@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/device"
@@ -20,9 +21,7 @@ import (
 // BenchmarkArchitecture alternates steps of other architectures and of llama, with shapes of about a
 // billion parameters, and reports the ratio of their FLOP/s, counting only a mixture's active experts.
 func BenchmarkArchitecture(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes minutes")
-	}
+	need.Time(b, "takes minutes")
 	const base = ggml.Q8_0
 	run := scalingRun{Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: kernels.FastestType()}
 	llama := benchmodel.Large()
@@ -43,9 +42,7 @@ func BenchmarkArchitecture(b *testing.B) {
 // BenchmarkGatedDeltaLayer alternates steps of two layers of Qwen3.5-0.8B with the gated delta rule and of two with attention, of
 // the same width and feed-forward network, and reports their ratio. The vocabulary is small, so that layers take the time.
 func BenchmarkGatedDeltaLayer(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes minutes")
-	}
+	need.Time(b, "takes minutes")
 	delta := benchmodel.Qwen35()
 	delta.Layers, delta.Vocab, delta.Context = 2, 4096, 16384
 	attention := delta
@@ -66,9 +63,7 @@ func BenchmarkGatedDeltaLayer(b *testing.B) {
 
 // BenchmarkLongHybrid measures a step of Qwen3.5-0.8B, three of four of whose layers have the gated delta rule.
 func BenchmarkLongHybrid(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes minutes")
-	}
+	need.Time(b, "takes minutes")
 	c := benchmodel.Qwen35()
 	for _, n := range []int{2048, 16384} {
 		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
@@ -80,9 +75,7 @@ func BenchmarkLongHybrid(b *testing.B) {
 // attention, the router and all experts, within 12 GB including the 4.6 GB of the model, which is
 // mapped from a file that is removed afterwards.
 func BenchmarkLargeMixture(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes minutes")
-	}
+	need.Time(b, "takes minutes")
 	const base, most = ggml.Q4_K, 12_000_000_000
 	e, err := device.NewCPU(1)
 	require.NoError(b, err)

@@ -93,9 +93,7 @@ func stateOf(t *testing.T, tr *Trainer) string {
 
 // Every mutation of a checkpoint is detected and changes nothing, or affects nothing that is restored.
 func TestCheckpointMutations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("seconds of mutations")
-	}
+	need.Time(t, "seconds of mutations")
 	m := tinyLoRAModel(t)
 	path, saved := savedRun(t, m, 3)
 	want := stateOf(t, saved.Trainer)

@@ -67,8 +67,11 @@ func TestIntegerGradients(t *testing.T) {
 	if !kernels.HasIntegers() {
 		t.Skip("the processor has no kernel for integers")
 	}
-	types := []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_K}
-	for i, name := range []string{"llama", "qwen3", "gemma3", "phi3", "starcoder2", "olmo2", "qwen3moe", "granitehybrid", "falcon-h1"} {
+	types, names := []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_K}, []string{"llama", "qwen3", "gemma3", "phi3", "starcoder2", "olmo2", "qwen3moe", "granitehybrid", "falcon-h1"}
+	if testing.Short() {
+		names = names[:2]
+	}
+	for i, name := range names {
 		typ := types[i%len(types)]
 		m := need.Value(model.Load(llmtest.WideArchFile(t, name, typ), model.LoadOptions{}))(t)
 		t.Cleanup(func() { m.Close() })

@@ -140,9 +140,7 @@ func BenchmarkScaling(b *testing.B) {
 
 // Finds the contexts on which a model of 1.1 billion parameters can be trained.
 func BenchmarkLongContext(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes minutes")
-	}
+	need.Time(b, "takes minutes")
 	for _, n := range []int{512, 1024, 2048, 4096} {
 		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
 		b.Run(fmt.Sprintf("model=1.1B/base=Q4_K/context=%d", n), func(b *testing.B) { benchmarkSteps(b, benchmodel.Large(), ggml.Q4_K, r) })

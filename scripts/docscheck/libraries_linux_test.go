@@ -15,9 +15,7 @@ import (
 
 // docs/deploy.md lists the libraries to which a program is linked.
 func TestLinkedLibraries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds a program")
-	}
+	need.Time(t, "it builds a program")
 	program := filepath.Join(t.TempDir(), "simple")
 	need.Output(t, exec.Command("go", "build", "-o", program, filepath.Join(root, "examples", "simple")))
 	out := need.Output(t, exec.Command("ldd", program))

@@ -88,6 +88,7 @@ func TestArguments(t *testing.T) {
 // Measurements on a device with its own memory that every machine has, by ggml's ops: the CPU behind an RPC server without
 // kernels.
 func TestMeasure(t *testing.T) {
+	need.Time(t, "measures for seconds")
 	r := need.Value(ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Plain: true}).Endpoint))(t)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	name := r.Devices()[0].Name()

@@ -265,6 +265,7 @@ func TestFlagsThatGoOn(t *testing.T) {
 
 // A failure during the run says what was saved.
 func TestFailureSaysWhatIsLeft(t *testing.T) {
+	need.Time(t, "fails at each write of a run")
 	f := Flags{RunFlags: RunFlags{SaveEvery: 2}}
 	trainer := newTrainer(t, &f, 9)
 	result := Result{SavedFile: f.Result("--out", "result"), Write: func(string) error {

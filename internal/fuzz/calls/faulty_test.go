@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Each fault is found, and reduced to the calls that it needs.
 func TestFindsFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a second for each attempt of a call that does not end")
-	}
+	need.Time(t, "takes a second for each attempt of a call that does not end")
 	for _, c := range []struct {
 		name, only string
 		goroutines int

@@ -30,6 +30,9 @@ var (
 // Modified messages of recorded sessions neither end the server, nor reach memory of another client, nor block
 // other clients.
 func TestMessages(t *testing.T) {
+	if testing.Short() {
+		*messages /= 4
+	}
 	s := start(t, usual)
 	list := corpus(t, s)
 	var all []message

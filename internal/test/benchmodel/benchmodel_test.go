@@ -16,6 +16,7 @@ import (
 
 // The shapes have the size that their names say, and load.
 func TestOthers(t *testing.T) {
+	need.Time(t, "makes large models")
 	for _, c := range benchmodel.Others() {
 		t.Run(c.Name, func(t *testing.T) {
 			var billions float64

@@ -21,6 +21,14 @@ func Value[T any](x T, err error) func(require.TestingT) T {
 	}
 }
 
+// Time skips a test or benchmark of the quick tier (go test -short) if it takes seconds, and says why it does.
+func Time(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(why)
+	}
+}
+
 // Output runs a program that must succeed, and returns what it writes to stdout and stderr.
 func Output(t testing.TB, c *exec.Cmd) string {
 	t.Helper()

@@ -35,8 +35,8 @@ type Case struct {
 	ByteStrides bool // Build computes byte strides from contiguous operands
 }
 
-// Run computes every case, for each type and on each device. With -short it makes two runs of each, and omits
-// [SlowTypes].
+// Run computes every case, for each type and on each device. With -short it makes two runs of each, and takes few
+// quantised types.
 func Run(t *testing.T, cases []Case) {
 	for _, k := range cases {
 		k.fill()

@@ -161,7 +161,7 @@ func retyped(operands []Operand, types map[int]ggml.Type) []Operand {
 }
 
 // RunLayouts computes every case with each operand in each layout that the op accepts: the results must be
-// correct. With -short it makes one run of each, and omits [SlowTypes].
+// correct. With -short it makes one run of each, and takes few quantised types.
 func RunLayouts(t *testing.T, cases []Case) {
 	for _, k := range cases {
 		k.fill()

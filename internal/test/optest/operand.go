@@ -39,17 +39,20 @@ var FloatTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 // SlowTypes are types for which ggml takes up to seconds, once, to build tables for quantising.
 var SlowTypes = []ggml.Type{ggml.IQ1S, ggml.IQ1M, ggml.IQ2XXS, ggml.IQ2XS, ggml.IQ2S}
 
-// WeightTypes returns the types of matrices; with -short, without [SlowTypes].
+// quickTypes are the quantised types of the quick tier.
+var quickTypes = []ggml.Type{ggml.Q4_0, ggml.Q8_0, ggml.Q4_K}
+
+// WeightTypes returns the types of matrices; with -short, few of the quantised ones.
 func WeightTypes() []ggml.Type {
 	return quick(slices.DeleteFunc(ggml.Types(), func(t ggml.Type) bool { return !t.CanQuantize() }))
 }
 
-// quick removes [SlowTypes] with -short.
+// quick removes all quantised types but [quickTypes] with -short.
 func quick(types []ggml.Type) []ggml.Type {
 	if !testing.Short() {
 		return types
 	}
-	return slices.DeleteFunc(slices.Clone(types), func(t ggml.Type) bool { return slices.Contains(SlowTypes, t) })
+	return slices.DeleteFunc(slices.Clone(types), func(t ggml.Type) bool { return t.IsQuantized() && !slices.Contains(quickTypes, t) })
 }
 
 // An Operand has the values, type and layout of a case's operand.
