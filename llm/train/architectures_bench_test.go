@@ -13,7 +13,6 @@ import (
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
-	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 )
@@ -23,7 +22,7 @@ import (
 func BenchmarkArchitecture(b *testing.B) {
 	need.Time(b, "takes minutes")
 	const base = ggml.Q8_0
-	run := scalingRun{Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: kernels.FastestType()}
+	run := scalingRun{Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: autoType(b)}
 	llama := benchmodel.Large()
 	for _, c := range benchmodel.Others() {
 		b.Run(fmt.Sprintf("model=%s/base=%v", c.Name, base), func(b *testing.B) {
@@ -50,7 +49,7 @@ func BenchmarkGatedDeltaLayer(b *testing.B) {
 	attention.Name, attention.AttentionStep = "qwen35-attention", 1
 	for _, n := range []int{2048, 4096, 8192, 16384} {
 		b.Run(fmt.Sprintf("context=%d", n), func(b *testing.B) {
-			run := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
+			run := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: autoType(b)}
 			testutil.Once(b, func() {
 				ours, theirs := startSteps(b, trainSteps, run.on(b, delta, ggml.Q8_0)), startSteps(b, trainSteps, run.on(b, attention, ggml.Q8_0))
 				turns := testutil.InTurn(testutil.Rounds(), 0, ours.sample, theirs.sample)
@@ -66,7 +65,7 @@ func BenchmarkLongHybrid(b *testing.B) {
 	need.Time(b, "takes minutes")
 	c := benchmodel.Qwen35()
 	for _, n := range []int{2048, 16384} {
-		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
+		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: autoType(b)}
 		b.Run(fmt.Sprintf("model=%s/base=%v/context=%d", c.Name, ggml.Q8_0, n), func(b *testing.B) { benchmarkSteps(b, c, ggml.Q8_0, r) })
 	}
 }
@@ -86,7 +85,7 @@ func BenchmarkLargeMixture(b *testing.B) {
 	}
 	c := benchmodel.Qwen3MoE8B()
 	run := scalingRun{
-		Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: kernels.FastestType(),
+		Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: autoType(b),
 		Targets: []string{lora.AllLinear, "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"},
 	}
 	run.Model, err = benchmodel.File(b.TempDir(), c.Name, c, base)

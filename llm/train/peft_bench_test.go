@@ -21,7 +21,6 @@ import (
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
-	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
@@ -171,7 +170,7 @@ func (r *peftRun) fill(b *testing.B, c arch.Config) {
 	r.Eps, r.RoPEBase, r.Tied = c.RMSEps, c.RoPE.FreqBase, c.Tied
 	adam := train.DefaultAdamW()
 	r.Beta1, r.Beta2, r.Epsilon, r.Decay, r.Clip = adam.Beta1, adam.Beta2, adam.Epsilon, adam.Decay, adam.Clip
-	r.Threads, r.Rank, r.Alpha, r.ComputeType = runtime.NumCPU(), 8, 16, kernels.FastestType()
+	r.Threads, r.Rank, r.Alpha, r.ComputeType = runtime.NumCPU(), 8, 16, autoType(b)
 }
 
 func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {

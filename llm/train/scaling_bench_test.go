@@ -15,13 +15,22 @@ import (
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
-	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
+
+// autoType returns the compute type that programs take by default.
+func autoType(b *testing.B) ggml.Type {
+	b.Helper()
+	require.NoError(b, ggml.LoadBackends())
+	e := need.Value(device.New(device.Options{}))(b)
+	defer e.Close()
+	return e.ComputeType()
+}
 
 // A scalingRun measures training steps in a separate process.
 type scalingRun struct {
@@ -142,7 +151,7 @@ func BenchmarkScaling(b *testing.B) {
 func BenchmarkLongContext(b *testing.B) {
 	need.Time(b, "takes minutes")
 	for _, n := range []int{512, 1024, 2048, 4096} {
-		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
+		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: autoType(b)}
 		b.Run(fmt.Sprintf("model=1.1B/base=Q4_K/context=%d", n), func(b *testing.B) { benchmarkSteps(b, benchmodel.Large(), ggml.Q4_K, r) })
 	}
 }
@@ -157,7 +166,7 @@ func threadCounts() []int {
 }
 
 func benchmarkScaling(b *testing.B, by string, n int, c arch.Config, base ggml.Type, r scalingRun) {
-	r.ComputeType = kernels.FastestType()
+	r.ComputeType = autoType(b)
 	b.Run(fmt.Sprintf("by=%s/%s=%d", by, by, n), func(b *testing.B) { benchmarkSteps(b, c, base, r) })
 }
 
