@@ -26,9 +26,9 @@ type Lightning struct {
 var LightningAttention = &Op[Lightning, Result[[]*ggml.Tensor]]{func(t *Tape, l Lightning) Result[[]*ggml.Tensor] {
 	c, s := t.C, Scan{B: l.K, C: l.Q, Rows: l.Rows, Packed: l.Packed, Chunk: l.Chunk}
 	g := Input(c.Repeat(l.rates(t), 1, int64(len(l.G)), l.V.T.Dim(2)))
-	f := t.scanChunks(s, l.V, g, nil)
+	f := t.scanChunks(s, l.V, g)
 	return Result[[]*ggml.Tensor]{f.merge(f.output()), func(dy *ggml.Tensor) []*ggml.Tensor {
-		f := t.scanChunks(s, l.V, g, nil) // again
+		f := t.scanChunks(s, l.V, g) // again
 		of := f.grads(f.split(dy), g.T.Shape())
 		return []*ggml.Tensor{of[3], of[2], of[0]}
 	}}

@@ -23,32 +23,21 @@ type Scan struct {
 
 // SelectiveScan returns y [size, heads, n] of whole sequences.
 func (t *Tape) SelectiveScan(s Scan) *Value {
-	steps, byHead, x := s.steps(t)
-	if s.byElement() {
+	heads := s.X.T.Dim(1)
+	steps := t.Softplus(s.DT)
+	byHead := t.Heads(steps, heads) // [1, heads, n]
+	x := t.Mul(s.X, byHead)
+	if s.A.NumElements() > heads {
 		return t.elementScan(s, x, steps)
 	}
 	return t.headScan(s, x, t.MulHeads(byHead, s.A))
 }
 
-// byElement reports whether each element of a state has its own A.
-func (s Scan) byElement() bool { return s.A.NumElements() > s.X.T.Dim(1) }
-
-// steps returns Δ as [heads, n] and as [1, heads, n], and Δ·x.
-func (s Scan) steps(t *Tape) (steps, byHead, x *Value) {
-	steps = t.Softplus(s.DT)
-	byHead = t.Heads(steps, s.X.T.Dim(1))
-	return steps, byHead, t.Mul(s.X, byHead)
-}
-
-// SelectiveScanStep scans the next tokens of sequences, with states of d·size·heads elements: by chunks if the tokens of a
-// sequence fill one.
+// SelectiveScanStep scans the next tokens of sequences, with states of d·size·heads elements.
 var SelectiveScanStep = &Op[Next[Scan], Stepped]{func(t *Tape, o Next[Scan]) Stepped {
 	c, s, slots := t.C, o.In, o.Slots
-	size, heads, n, d := s.X.T.Dim(0), s.X.T.Dim(1), s.X.T.Dim(2)/slots, s.B.T.Dim(0)
-	if n >= chunkLength && !s.byElement() {
-		return t.headScanStep(o)
-	}
 	states, rows := o.Stored()
+	size, heads, n, d := s.X.T.Dim(0), s.X.T.Dim(1), s.X.T.Dim(2)/slots, s.B.T.Dim(0)
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.SSMScan(ggml.SSMScanOperands{
 		State: c.Reshape(states, d, size, heads, states.Dim(1)), X: by(s.X.T), DT: c.Reshape(contiguous(c, s.DT.T), heads, n, slots),

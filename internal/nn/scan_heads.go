@@ -5,23 +5,12 @@ import "github.com/goggml/ggml"
 // headScan is a selective scan whose states decay by a number for each head, g [1, heads, n] its logarithm, of x
 // [size, heads, n] times Δ: by chunks (state space duality, arXiv 2405.21060).
 func (t *Tape) headScan(s Scan, x, g *Value) *Value {
-	f := t.scanChunks(s, x, g, nil)
+	f := t.scanChunks(s, x, g)
 	y := f.merge(f.output())
 	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
-		f := t.scanChunks(s, x, g, nil) // again
+		f := t.scanChunks(s, x, g) // again
 		return f.grads(f.split(dy), g.T.Shape())
 	}, x, g, s.B, s.C)
-}
-
-// headScanStep is headScan for the next tokens of sequences.
-func (t *Tape) headScanStep(o Next[Scan]) Stepped {
-	c, s := t.C, o.In
-	s.Rows = o.Slots
-	_, byHead, x := s.steps(t)
-	before := c.Reshape(o.Before(), s.B.T.Dim(0), x.T.Dim(0), x.T.Dim(1), o.Slots)
-	f := t.scanChunks(s, x, t.MulHeads(byHead, s.A), c.Cont(c.Permute(before, [4]int{0, 1, 3, 2})))
-	after := c.Cont(c.Permute(f.after, [4]int{0, 1, 3, 2}))
-	return Stepped{Y: Input(f.merge(f.output())), States: c.Reshape(after, after.NumElements()/o.Slots, o.Slots)}
 }
 
 // scanChunks are the chunks of a selective scan. B and C have groups of heads in the place of heads.
@@ -33,11 +22,10 @@ type scanChunks struct {
 	seen   *ggml.Tensor // of tokens up to their own, decayed, [earlier, later, chunks·rows, heads]
 	left   *ggml.Tensor // x of what is left at the end of a chunk
 	states *ggml.Tensor // before each chunk, [d, size, chunks·rows, heads]
-	after  *ggml.Tensor // the state behind the last chunk, [d, size, rows, heads]
 }
 
-// scanChunks computes the scan from the state before it, [d, size, rows, heads]; nil stands for zeros.
-func (t *Tape) scanChunks(s Scan, x, g *Value, before *ggml.Tensor) *scanChunks {
+// scanChunks computes the scan.
+func (t *Tape) scanChunks(s Scan, x, g *Value) *scanChunks {
 	f := &scanChunks{tokenChunks: newChunks(t.C, x.T.Dim(2), s.Rows, s.Chunk)}
 	f.x, f.b, f.q = f.split(x.T), f.split(s.B.T), f.split(s.C.T)
 	f.decays(t, f.numbers(g), s.Packed)
@@ -45,22 +33,20 @@ func (t *Tape) scanChunks(s Scan, x, g *Value, before *ggml.Tensor) *scanChunks 
 	f.read = mulMat(c, f.b, f.q)
 	f.seen = c.Tri(f.mulGroups(f.decay, f.read), ggml.LowerDiag)
 	f.left = c.Mul(f.x, f.tokenChunks.left)
-	f.across(before, mulMat(c, f.transposed(f.b), f.transposed(f.left)))
+	f.across(mulMat(c, f.transposed(f.b), f.transposed(f.left)))
 	return f
 }
 
 // across computes the state before each chunk. added [d, size, chunks·rows, heads] is what each chunk adds to it.
-func (f *scanChunks) across(state, added *ggml.Tensor) {
+func (f *scanChunks) across(added *ggml.Tensor) {
 	c := f.c
 	var states []*ggml.Tensor
-	if state == nil {
-		state = c.Fill(c.Cont(f.at(added, 0)), 0)
-	}
+	state := c.Fill(c.Cont(f.at(added, 0)), 0)
 	for i := range f.count {
 		states = append(states, state)
 		state = c.Add(c.Mul(state, f.at(f.total, i)), f.at(added, i))
 	}
-	f.states, f.after = f.stack(states), state
+	f.states = f.stack(states)
 }
 
 // output is y [size, chunk, …].

@@ -5,11 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -82,42 +78,4 @@ func requireScan(t *testing.T, k scanCase, chunk int64) {
 			X: of[0], DT: of[1], A: of[2].T, B: of[3], C: of[4], Rows: int64(len(k.sampleRows)), Packed: k.packed(), Chunk: chunk,
 		})
 	})
-}
-
-// A step by chunks goes on from the states of its sequences, as does one token by token in float64, to y and to the states after it.
-func TestSelectiveScanStep(t *testing.T) {
-	for _, k := range []struct{ d, size, heads, groups, n, slots int64 }{{4, 3, 4, 2, 64, 1}, {3, 2, 2, 1, 100, 2}, {2, 2, 6, 3, 193, 3}} {
-		t.Run(fmt.Sprint(k), func(t *testing.T) {
-			rng := optest.RNG(uint64(k.n))
-			x, dt, a := refmath.Normal(rng, 1, k.size, k.heads, k.n, k.slots), refmath.Normal(rng, 1, k.heads, k.n, k.slots), refmath.Uniform(rng, -2, -0.1, 1, k.heads)
-			b, c := refmath.Normal(rng, 1, k.d, k.groups, k.n, k.slots), refmath.Normal(rng, 1, k.d, k.groups, k.n, k.slots)
-			before, ids := refmath.Normal(rng, 1, k.d, k.size, k.heads, k.slots), refmath.New(k.slots)
-			for i := range ids.Data {
-				ids.Data[i] = float64(i)
-			}
-			want := refmath.SSMScan(before, x, dt, a, b, c, ids).Data
-
-			w := optest.NewWorkbench(t)
-			g := w.NewGraph()
-			tape := &nn.Tape{C: w.Context, Graph: g, Lowering: need.Value(nn.CPU(ggml.F32))(t), Inputs: nn.NewInputs(w.Context)}
-			leaf := func(x refmath.Tensor, shape ...int64) *ggml.Tensor {
-				return w.Reshape(w.Leaf(x.Float32()...), shape...)
-			}
-			tokens := k.n * k.slots
-			y := nn.SelectiveScanStep.Build(tape, nn.Next[nn.Scan]{
-				In: nn.Scan{
-					X: nn.Input(leaf(x, k.size, k.heads, tokens)), DT: nn.Input(leaf(dt, k.heads, tokens)), A: leaf(a, k.heads),
-					B: nn.Input(leaf(b, k.d, k.groups, tokens)), C: nn.Input(leaf(c, k.d, k.groups, tokens)),
-				},
-				Slots:  k.slots,
-				Before: func() *ggml.Tensor { return leaf(before, k.d*k.size*k.heads, k.slots) },
-			})
-			g.Expand(y.Y.T.SetOutput(), y.States.SetOutput())
-			require.NoError(t, w.Err())
-			require.NoError(t, w.Allocator.Allocate(g))
-			require.NoError(t, w.Backend.Compute(t.Context(), g))
-			require.LessOrEqual(t, refmath.RelativeError(optest.Values(t, y.Y.T), want[:len(x.Data)]), 1e-5)
-			require.LessOrEqual(t, refmath.RelativeError(optest.Values(t, y.States), want[len(x.Data):]), 1e-5)
-		})
-	}
 }
