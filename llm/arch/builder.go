@@ -283,6 +283,7 @@ func (p Place) biasOf(kind Kind, shape []int64, there Presence) *ggml.Tensor {
 // Weight declares a weight of the place; nil if an optional one is absent.
 func (p Place) Weight(w Weight) *ggml.Tensor {
 	w.Name, w.Layer = p.name(w), p.block
+	w.KeepType = w.KeepType || slices.Contains(p.spec().kept, w.Kind)
 	p.note(w)
 	return p.Source(w.Name)
 }

@@ -14,6 +14,10 @@ func init() {
 			rope: ggml.RoPENorm, noRoPE: true, norms: normBefore, act: ggml.SwiGLU, untied: true, perLayer: true, outputNoLoRA: true,
 			keys: slices.Concat(latentKeys, absorbedSizes, kimiKeys, sinkhornKeys, indexerKeys, glm5NextKeys), arrange: glm5NextLayer, layerOrder: hyperOrder(meanStreams),
 			unsuffixed: []Kind{"ssm_a"}, unusedInLayers: unusedKimiBiases, unused: unusedNextPools,
+			kept: []Kind{
+				"attn_k_b", "attn_kv_a_mqa", "attn_v_b", "hc_attn_fn", "hc_ffn_fn", "indexer.attn_k", "indexer.attn_q_b", "indexer.proj",
+				"indexer_compressor_ape", "indexer_compressor_gate", "ssm_f_a", "ssm_f_b", "ssm_g_a", "ssm_g_b",
+			},
 			mixture: &mixture{
 				router: Router{Gating: GatingSigmoid, ChoiceBias: Always, Module: "mlp.gate"}, module: "mlp.shared_experts",
 				reads: readsWidths | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,

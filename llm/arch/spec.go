@@ -95,6 +95,7 @@ type spec struct {
 
 	mayHave    []Kind                   // optional tensors of layers, see [Config.Has]
 	unsuffixed []Kind                   // kinds of weights whose names lack the suffix .weight
+	kept       []Kind                   // kinds of matrices that llama-quantize does not convert, see [Weight.KeepType]
 	unused     func(c *Config) []Weight // tensors of files that nothing computes with
 	// unusedInLayers are unused weights that each layer may have.
 	unusedInLayers func(c *Config) []Weight

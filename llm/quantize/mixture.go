@@ -145,6 +145,8 @@ func (x *Mixture) isSmallest() bool {
 // rule returns the rule for a matrix.
 func (x *Mixture) rule(c arch.Config, w *arch.Weight, g group) rule {
 	switch {
+	case c.Arch == "glm5-next" && (w.Kind == "attn_q_a" || w.Kind == "attn_q_b"):
+		return all(ggml.Q8_0)
 	case x.dense != nil && len(w.Shape) > 2 && w.Shape[2] > 1:
 		return nil
 	case x.dense != nil:
