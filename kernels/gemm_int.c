@@ -122,13 +122,14 @@ struct kern_rows_f32 {
 };
 
 // Returns the rows [m0, m1) of a product's weight for a block of depths [k0, k1).
-static struct kern_rows_f32 kern_block_rows(const struct kern_product_int *p, int64_t k0, int64_t k1) {
+static struct kern_rows_f32 kern_block_rows(const struct kern_product_int *p, int64_t m0, int64_t m1, int64_t k0, int64_t k1) {
 	int64_t ld;
-	if (p->grad_input) {
-		const float *from = kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, p->m0, p->m1, k0, k1, &ld);
-		return (struct kern_rows_f32){from, 1, ld, ld};
+	if (p->grad_input) { // rows lie along the weight's, of which whole blocks are dequantised
+		int64_t block = ggml_blck_size(p->w->type), first = m0 / block * block, end = kern_min(p->m1, kern_ceil_div(m1, block) * block);
+		const float *from = kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, first, end, k0, k1, &ld);
+		return (struct kern_rows_f32){from + m0 - first, 1, ld, ld};
 	}
-	const float *from = kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, k0, k1, p->m0, p->m1, &ld);
+	const float *from = kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, k0, k1, m0, m1, &ld);
 	return (struct kern_rows_f32){from, ld, 1, ld};
 }
 
@@ -144,9 +145,9 @@ static void kern_multiply_tile(const struct kern_product_int *p, const struct ke
 		int64_t depth = kern_min(KERN_KB, k1 - k);
 		if (rows->uneven || columns->uneven) {
 			int64_t ldx;
-			struct kern_rows_f32 w = kern_block_rows(p, k, k + depth);
+			struct kern_rows_f32 w = kern_block_rows(p, p->m0 + i, p->m0 + i + m, k, k + depth);
 			const float *x = kern_columns_f32(p->x, p->x_matrix, j, n, k, depth, &ldx);
-			kern_multiply_f32(depth, w.from + i * w.row, w.row, w.depth, x, ldx, to, p->ldc, m, n, accumulate);
+			kern_multiply_f32(depth, w.from, w.row, w.depth, x, ldx, to, p->ldc, m, n, accumulate);
 		} else {
 			kern_multiply_packed(in->ukr, kern_padded_depth(depth) / in->step, rows, columns, to, p->ldc, m, n, accumulate);
 		}
@@ -161,7 +162,7 @@ static void kern_multiply_depths(const struct kern_product_int *p, int64_t k0, i
 	char *a = kern_scratch(KERN_SCRATCH_FACTORS, kern_blocks(k1 - k0) * a_block), *rows = a;
 	for (int64_t k = k0; k < k1; k += KERN_KB, rows += a_block) {
 		int64_t depth = kern_min(KERN_KB, k1 - k);
-		struct kern_rows_f32 w = kern_block_rows(p, k, k + depth);
+		struct kern_rows_f32 w = kern_block_rows(p, p->m0, p->m1, k, k + depth);
 		for (int64_t i = 0; i < m_all; i += KERN_MR) {
 			in.pack_a(w.from + i * w.row, w.ld, kern_min(KERN_MR, m_all - i), depth, (struct kern_panel_a *)(rows + i / KERN_MR * a_bytes));
 		}
