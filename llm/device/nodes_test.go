@@ -253,7 +253,6 @@ func computesAll(t *testing.T, m *model.Model, l layout.Layout) {
 var differing = []string{"gemma3", "gpt-oss", "llama", "qwen3moe"}
 
 func TestNodes(t *testing.T) {
-	need.Time(t, "compares each node")
 	names := differing
 	if testing.Short() {
 		names = []string{"gemma3", "gpt-oss"}

@@ -30,8 +30,9 @@ var (
 // Modified messages of recorded sessions neither end the server, nor reach memory of another client, nor block
 // other clients.
 func TestMessages(t *testing.T) {
+	most := *messages
 	if testing.Short() {
-		*messages /= 4
+		most = min(most, 750)
 	}
 	s := start(t, usual)
 	list := corpus(t, s)
@@ -50,7 +51,7 @@ func TestMessages(t *testing.T) {
 		workers.Add(1)
 		go func() {
 			defer workers.Done()
-			for sent.Load() < *messages && !t.Failed() {
+			for sent.Load() < most && !t.Failed() {
 				seed := *first + uint64(next.Add(1)-1)
 				begin := time.Now()
 				n, end, err := s.pester(seed, list, all, taken)
