@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,8 +54,8 @@ func benchmarkStep(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	}
 }
 
-// Alternates steps of rank 8 in each arithmetic of the processor, in processor time of one thread. ONEDNN_MAX_CPU_ISA
-// limits the instructions of all of them.
+// Alternates steps of rank 8 in each arithmetic of the processor: in processor time of one thread, and in wall time of a thread
+// for each processor. ONEDNN_MAX_CPU_ISA limits the instructions of all of them.
 func BenchmarkIntegers(b *testing.B) {
 	layers := benchmodel.Large()
 	layers.Layers = 4
@@ -69,30 +70,35 @@ func BenchmarkIntegers(b *testing.B) {
 		{layers, ggml.Q4_K, scalingRun{Context: 512, Batch: 1}},
 		{benchmodel.Large(), ggml.Q8_0, scalingRun{Context: 512, Batch: 1}},
 	} {
-		b.Run(fmt.Sprintf("model=%s/layers=%d/base=%v", of.c.Name, of.c.Layers, of.base), func(b *testing.B) {
-			if testing.Short() && of.c.Layers > 8 {
-				b.Skip("takes minutes")
-			}
-			of.run.Rank, of.run.Threads, of.run.ProcessorTime = 8, 1, true
-			_, budget := testutil.BenchTime(b)
-			testutil.Once(b, func() {
-				var names []string
-				var samplers []func() time.Duration
-				for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.I16, ggml.I8} {
-					if hasType(typ) {
-						r := of.run
-						r.ComputeType = typ
-						names, samplers = append(names, typ.String()), append(samplers, startSteps(b, trainSteps, r.on(b, of.c, of.base)).sample)
-					}
+		for _, threads := range slices.Compact([]int{1, runtime.NumCPU()}) {
+			of.run.Rank, of.run.Threads, of.run.ProcessorTime = 8, threads, threads == 1
+			b.Run(fmt.Sprintf("model=%s/layers=%d/base=%v/threads=%d", of.c.Name, of.c.Layers, of.base, threads), func(b *testing.B) {
+				if testing.Short() && of.c.Layers > 8 {
+					b.Skip("takes minutes")
 				}
-				turns := testutil.InTurn(stepRounds(), budget, samplers...)
-				for i, name := range names {
-					b.ReportMetric(float64(of.run.Context*of.run.Batch)/turns.Median(i).Seconds(), name+"-tok/s")
-					b.ReportMetric(turns.Ratio(0, i), name+"-×F32")
-				}
+				benchmarkArithmetics(b, of.c, of.base, of.run)
 			})
-		})
+		}
 	}
+}
+
+func benchmarkArithmetics(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
+	_, budget := testutil.BenchTime(b)
+	testutil.Once(b, func() {
+		var names []string
+		var samplers []func() time.Duration
+		for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.I16, ggml.I8} {
+			if hasType(typ) {
+				r.ComputeType = typ
+				names, samplers = append(names, typ.String()), append(samplers, startSteps(b, trainSteps, r.on(b, c, base)).sample)
+			}
+		}
+		turns := testutil.InTurn(stepRounds(), budget, samplers...)
+		for i, name := range names {
+			b.ReportMetric(float64(r.Context*r.Batch)/turns.Median(i).Seconds(), name+"-tok/s")
+			b.ReportMetric(turns.Ratio(0, i), name+"-×F32")
+		}
+	})
 }
 
 // hasType reports whether the machine multiplies in a compute type, which is not another one's arithmetic.
