@@ -11,10 +11,11 @@ import (
 // An Event is a point in a backend's work that other backends can wait for. A device has events
 // only if its [DeviceProperties] say so. It is safe for concurrent use. C: ggml_backend_event_t.
 type Event struct {
-	h      *handle
-	e      C.ggml_backend_event_t
-	device *Device
-	mu     sync.Mutex // locked after backends
+	h        *handle
+	e        C.ggml_backend_event_t
+	device   *Device
+	mu       sync.Mutex // locked after backends
+	recorded bool       // guarded by mu: ggml's RPC client waits forever for an event that was never recorded
 }
 
 // NewEvent makes an event. It fails on devices that compute synchronously, like the CPU. C:
@@ -89,14 +90,23 @@ func (e *Event) Close() error {
 // one device. C: ggml_backend_event_record.
 func (e *Event) Record(b *Backend) error {
 	e = made(e)
-	return e.withBackend(b, func() *C.char { return C.goggml_event_record(e.e, b.b) })
+	return e.withBackend(b, func() *C.char {
+		e.recorded = true
+		return C.goggml_event_record(e.e, b.b)
+	})
 }
 
 // Wait delays further work of the backend until the event is reached; the call itself does not
-// wait. Event and backend share one kind of device. C: ggml_backend_event_wait.
+// wait. An event that was never recorded counts as reached. Event and backend share one kind of device.
+// C: ggml_backend_event_wait.
 func (e *Event) Wait(b *Backend) error {
 	e = made(e)
-	return e.withBackend(b, func() *C.char { return C.goggml_event_wait(b.b, e.e) })
+	return e.withBackend(b, func() *C.char {
+		if !e.recorded {
+			return nil
+		}
+		return C.goggml_event_wait(b.b, e.e)
+	})
 }
 
 // withBackend calls f with the event and a backend of the same kind of device locked.
@@ -124,7 +134,7 @@ func (e *Event) withBackend(b *Backend, f func() *C.char) error {
 	return guardError(f())
 }
 
-// Synchronize waits until the event is reached.
+// Synchronize waits until the event is reached. An event that was never recorded counts as reached.
 // C: ggml_backend_event_synchronize.
 func (e *Event) Synchronize() error {
 	e = made(e)
@@ -134,5 +144,8 @@ func (e *Event) Synchronize() error {
 	defer e.h.release()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.recorded {
+		return nil
+	}
 	return guardError(C.goggml_event_synchronize(e.e))
 }

@@ -12,7 +12,7 @@ import (
 
 // Devices without events say so; events of other devices can be recorded, waited for and reached.
 func TestEvent(t *testing.T) {
-	for _, d := range allDevices(t) {
+	for _, d := range append(allDevices(t), remote(t, optest.StartRPCServer(t))) {
 		e, err := d.NewEvent()
 		if !d.Properties().Events {
 			require.ErrorContains(t, err, "ggml: device "+d.Name()+" has no events; use Synchronize of its backends")
@@ -20,6 +20,8 @@ func TestEvent(t *testing.T) {
 		}
 		require.NoError(t, err)
 		b := need.Value(d.NewBackend())(t)
+		require.NoError(t, e.Synchronize(), "never recorded")
+		require.NoError(t, e.Wait(b), "never recorded")
 		require.NoError(t, e.Record(b))
 		require.NoError(t, e.Wait(b))
 		require.NoError(t, e.Synchronize())
