@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -34,12 +35,21 @@ type Defaults struct {
 	CtxWhy, BatchWhy, WarmupWhy, AdamAlphaWhy string
 }
 
-// Vars returns the defaults as variables of kong.
-func (d Defaults) Vars() kong.Vars {
-	return kong.Vars{
+// Vars gives the defaults to the flags that name them as variables, ${ctx} for one. Variables of the whole program would
+// be expanded again for each flag, a fifth of the time in which a program starts.
+func (d Defaults) Vars() kong.Option {
+	vars := kong.Vars{
 		"ctx": d.Ctx, "batch": d.Batch, "grad_acc": d.GradAcc, "warmup": d.Warmup, "adam_alpha": d.AdamAlpha,
 		"ctx_why": d.CtxWhy, "batch_why": d.BatchWhy, "warmup_why": d.WarmupWhy, "adam_alpha_why": d.AdamAlphaWhy,
 	}
+	return kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+			if value, ok := node.(*kong.Value); ok && strings.Contains(value.Default+value.Help, "${") {
+				value.Tag.Vars = value.Tag.Vars.CloneWith(vars)
+			}
+			return next(nil)
+		})
+	})
 }
 
 // OptimizerFlags are the flags of the optimizer and of the length of a run.
