@@ -12,6 +12,9 @@ packages = ./examples/... ./... ./scripts/...
 # as long. scripts/env has what a build needs on systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="-ldflags=-w $$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
+# Tests wait for processes, connections and disks, so one package more than there are cores keeps the cores busy.
+packages_at_once = -p $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
+
 .PHONY: help vendor finetune check test race machines fuzz fuzz-rpc lint tidy api consumer bench interop peft real vulkan vulkan-short gpu-check darwin clean distclean
 
 help: ## list the targets
@@ -25,11 +28,11 @@ vendor: ## make ggml available: the system's, or fetched into ggml/
 finetune: vendor ## fine-tune a real chat model with LoRA and show what it answers before and after (EPOCHS=N, of 3; without pip or a network, a generated model)
 	@$(setup) && scripts/finetune
 
-check: vendor lint ## the quick tier, one or two minutes: lint, then the short tests
-	@$(setup) && $(GO) test -vet=off -short $(packages)
+check: vendor lint ## the quick tier, two minutes on two cores: lint, then the short tests
+	@$(setup) && $(GO) test $(packages_at_once) -vet=off -short $(packages)
 
 test: vendor lint ## check everything: lint, then all tests
-	@$(setup) && $(GO) test -vet=off -timeout 40m $(packages)
+	@$(setup) && $(GO) test $(packages_at_once) -vet=off -timeout 40m $(packages)
 
 # A process under the race detector waits a second before it ends, and the tests start hundreds.
 race: vendor ## the tests of what several goroutines use (scripts/racing), under the race detector; scripts/sequential names those that race with nothing

@@ -218,6 +218,7 @@ func TestGEMMWeights(t *testing.T) {
 
 // Results are equal to the bit for any number of threads and in every run.
 func TestGEMMThreads(t *testing.T) {
+	need.Time(t, "computes large products by many threads")
 	for _, typ := range productTypes() {
 		for _, weight := range []ggml.Type{ggml.F32, ggml.Q4_0, ggml.Q6_K} {
 			first := gemmResults(t, 1, weight, typ)

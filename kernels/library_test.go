@@ -8,12 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/kernels"
 )
 
 // The choice of the library, in separate processes: with every library, the same operands are
 // refused for the same reasons.
 func TestGEMMLibrary(t *testing.T) {
+	need.Time(t, "runs tests with each library")
 	if os.Getenv("GOGGML_TEST_LIBRARY") != "" {
 		describeLibrary(t)
 		return
@@ -33,6 +35,7 @@ func TestGEMMLibrary(t *testing.T) {
 // The products of oneDNN's other code paths: each instruction set has its own kernels, and its own
 // faults. A processor without the instructions uses its own path.
 func TestScanOtherInstructions(t *testing.T) {
+	need.Time(t, "runs a test for each instruction set")
 	for _, isa := range []string{"AVX2", "AVX512_CORE", "AVX512_CORE_BF16"} {
 		out, err := withLibrary("ONEDNN_MAX_CPU_ISA="+isa, "^TestScan$")
 		require.NoError(t, err, "%s: %s", isa, out)

@@ -14,6 +14,7 @@ import (
 
 // A server rebuilds ops as they were, and reserves at least the scratch memory that they take.
 func TestRemoteOps(t *testing.T) {
+	need.Time(t, "builds each op on a server")
 	if library(t) == "" {
 		t.Skip("there is no GEMM library")
 	}

@@ -180,6 +180,7 @@ func TestHelpOfAllFlags(t *testing.T) {
 
 // config.yaml reproduces the value of every flag of train.
 func TestConfigurationOfAllFlags(t *testing.T) {
+	need.Time(t, "tries each flag")
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	line := newCommandLine(t)
 	flags := need.Value(line.parse("train", "--model-base=x"))(t)

@@ -74,6 +74,7 @@ func TestForeignFlags(t *testing.T) {
 
 // Values on another trainer's command line reach the fields of this one.
 func TestForeignMeanings(t *testing.T) {
+	need.Time(t, "tries the flags of other programs")
 	for _, c := range []struct {
 		args string
 		want func(p *trainCommand) any

@@ -154,6 +154,7 @@ func TestKilledRunEndsAsAnother(t *testing.T) {
 // A run of preferences that is killed while it computes the log-probabilities of its reference, several times, and
 // continued by the same command has the log-probabilities and ends with the files of an undisturbed run, byte for byte.
 func TestKilledReferenceEndsAsAnother(t *testing.T) {
+	need.Time(t, "kills many processes")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	var pairs strings.Builder

@@ -359,6 +359,7 @@ func TestProcessesDiffer(t *testing.T) {
 
 // If a step has fewer samples than there are processes, some are idle; a message says so, with the remedy.
 func TestIdleProcesses(t *testing.T) {
+	need.Time(t, "starts many processes")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	for name, launcher := range launchers(t) {

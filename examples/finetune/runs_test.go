@@ -118,6 +118,7 @@ func figures(t *testing.T, lines string) (list []figure) {
 // A run that memorises its few samples gets worse on others: it ends early, and the best adapter is from the
 // step with the lowest validation loss, however it is measured.
 func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
+	need.Time(t, "trains many epochs")
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "few.txt"), []byte(story(7, 4, code)), 0o600))
@@ -177,6 +178,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 // Flags that change the model in training change it in use, too: with them the loss equals the run's last
 // evaluation, without them it differs.
 func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
+	need.Time(t, "compares the flags of many runs")
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	for _, flags := range [][]string{{"--norm-rms-eps", "0.1"}, {"--rope-freq-base", "5"}, {"--rope-freq-scale", "0.1"}} {

@@ -61,6 +61,7 @@ func TestTrainSaveLoad(t *testing.T) {
 
 // The program's default settings.
 func TestReadsNearlyAll(t *testing.T) {
+	need.Time(t, "trains for two seconds")
 	var p program
 	parser := need.Value(kong.New(&p, networkNames()))(t)
 	_, err := parser.Parse(nil)
@@ -129,6 +130,7 @@ func writeIDX(t *testing.T, path string, data []byte, sizes ...uint32) {
 }
 
 func TestReadsIDX(t *testing.T) {
+	need.Time(t, "trains for a second")
 	p := small("mlp")
 	p.Data = t.TempDir()
 	for prefix, n := range map[string]int{"train": 2510, "t10k": 500} {

@@ -101,9 +101,7 @@ func firstSeed(t *testing.T) uint64 {
 
 // ggml cannot compute what the ops refuse, and can compute what they accept.
 func TestTable(t *testing.T) {
-	if testing.Short() {
-		*step *= 20
-	}
+	need.Time(t, "sweeps a table in processes")
 	verdicts := need.Value(Sweep(*step, func(unchecked bool) *exec.Cmd {
 		if unchecked {
 			return subprocess(sweepPlan + "=unchecked")

@@ -63,10 +63,7 @@ func TestGatedDelta(t *testing.T) {
 		{4, 1, 2, sampleRows{{3, 1, 6, 2}}, true},
 		{2, 2, 2, sampleRows{{70, 60, 1}, {64, 3, 64}}, true},
 	} {
-		for _, chunk := range []int64{1, 4, 16, 64, 1000} {
-			if k.tokens() > 100 && chunk < 16 {
-				continue
-			}
+		for _, chunk := range k.chunks() {
 			t.Run(fmt.Sprint(k, chunk), func(t *testing.T) { requireDelta(t, k, chunk) })
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -16,6 +17,9 @@ import (
 func TestIndexScores(t *testing.T) {
 	for _, k := range []struct{ size, heads, keys, n, batch int64 }{{8, 3, 7, 5, 2}, {2, 33, 1024, 512, 1}} {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			if k.n > 100 {
+				need.Time(t, "many tokens")
+			}
 			const bound = 1e-5
 			leaf := func(w *optest.Workbench, seed uint64, ne ...int64) *ggml.Tensor {
 				n := int64(1)

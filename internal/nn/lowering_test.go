@@ -53,7 +53,7 @@ func widened(x []float32) []float64 { return refmath.From(x).Data }
 // may become of their scores.
 func TestLoweringsAttend(t *testing.T) {
 	for _, k := range []struct{ heads, groups, n, batch int64 }{{1, 1, 1, 1}, {4, 2, 7, 3}, {6, 1, 513, 1}, {2, 2, 1100, 2}} {
-		if testing.Short() && k.n > 1000 {
+		if testing.Short() && k.n > 100 {
 			continue
 		}
 		for name, visible := range map[string]struct {

@@ -23,6 +23,17 @@ func (rows sampleRows) tokens() (n int64) {
 	return n
 }
 
+// chunks returns the lengths of chunks to test. Slopes of many tokens take seconds, so these have few lengths.
+func (rows sampleRows) chunks() []int64 {
+	switch {
+	case rows.tokens() <= 100:
+		return []int64{1, 4, 16, 64, 1000}
+	case testing.Short():
+		return []int64{64}
+	}
+	return []int64{16, 64, 1000}
+}
+
 func (rows sampleRows) packed() bool {
 	return slices.ContainsFunc(rows, func(row []int64) bool { return len(row) > 1 })
 }

@@ -52,10 +52,7 @@ func TestRWKV6(t *testing.T) {
 		{2, 3, sampleRows{{150}}},
 		{2, 2, sampleRows{{70, 60, 1}, {64, 3, 64}}},
 	} {
-		for _, chunk := range []int64{1, 4, 16, 64, 1000} {
-			if k.tokens() > 100 && chunk < 16 {
-				continue
-			}
+		for _, chunk := range k.chunks() {
 			for _, gated := range []bool{false, true} {
 				t.Run(fmt.Sprint(k, chunk, gated), func(t *testing.T) {
 					shape := []int64{k.size, k.heads, k.tokens()}

@@ -51,10 +51,7 @@ func TestSelectiveScan(t *testing.T) {
 		{2, 2, 2, 1, false, sampleRows{{150}}},
 		{2, 1, 2, 2, false, sampleRows{{70, 60, 1}, {64, 3, 64}}},
 	} {
-		for _, chunk := range []int64{1, 4, 16, 64, 1000} {
-			if k.tokens() > 100 && chunk < 16 {
-				continue
-			}
+		for _, chunk := range k.chunks() {
 			t.Run(fmt.Sprint(k, chunk), func(t *testing.T) { requireScan(t, k, chunk) })
 		}
 	}

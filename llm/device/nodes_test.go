@@ -253,11 +253,8 @@ func computesAll(t *testing.T, m *model.Model, l layout.Layout) {
 var differing = []string{"gemma3", "gpt-oss", "llama", "qwen3moe"}
 
 func TestNodes(t *testing.T) {
-	names := differing
-	if testing.Short() {
-		names = []string{"gemma3", "gpt-oss"}
-	}
-	testNodes(t, remote(t), cpuNodes, names)
+	need.Time(t, "counts the nodes of many graphs")
+	testNodes(t, remote(t), cpuNodes, differing)
 }
 
 // Tests all architectures, or some with -short.

@@ -15,6 +15,7 @@ import (
 
 // The measured peak is plausible, with the op sets of the CPU and of devices.
 func TestPeakFLOPS(t *testing.T) {
+	need.Time(t, "measures for a second")
 	ctx, d := t.Context(), remote(t)
 	e := newEngine(t, device.Options{})
 	for _, e := range []*device.Engine{e, newEngine(t, device.Options{Layout: layout.On(d)})} {

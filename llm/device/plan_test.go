@@ -49,6 +49,7 @@ func trainingEstimate(t *testing.T, m *model.Model, c train.Checkpointing) *esti
 // The estimated memory of a run in a layout, computed before anything is there, equals the memory it takes, and plans
 // use the same figures.
 func TestEstimateOfTraining(t *testing.T) {
+	need.Time(t, "trains in many layouts")
 	all := layouts(t)
 	all["one device"] = layout.On(all["by kind"].Devices[0])
 	for _, name := range planned(t) {
@@ -139,6 +140,7 @@ func sizesOf(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter) la
 
 // A run in a planned layout has the losses and the tokens of a run on one device.
 func TestPlans(t *testing.T) {
+	need.Time(t, "trains many times")
 	a, b := remote(t), remote(t)
 	for _, name := range planned(t) {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 // A server's CPU computes training by the kernels of this process: the losses are the same numbers. ggml's own server has
 // none, and computes by ggml's ops.
 func TestServerComputesKernels(t *testing.T) {
+	need.Time(t, "trains on several servers")
 	if need.Value(kernels.GEMMLibrary())(t) == "" {
 		t.Skip("there is no GEMM library, which kernels of training need")
 	}

@@ -28,13 +28,11 @@ import (
 
 // On servers, with and without the CPU, a hundred steps have the losses of stock ops on the CPU, and the same tokens
 // afterwards, whether the CPU's part uses stock ops or kernels. One architecture takes a hundred, the others a quarter;
-// in make fuzz all take a hundred, with -short one takes a quarter.
+// in make fuzz all take a hundred.
 func TestHundredSteps(t *testing.T) {
+	need.Time(t, "trains many times")
 	a, b := remote(t), remote(t)
-	names := planned(t)
-	if !testing.Short() {
-		names = append(names, "phi3")
-	}
+	names := append(planned(t), "phi3")
 	var steps int
 	trainer := func(m *model.Model, e *device.Engine) *train.Trainer {
 		o := trainOptions(e, train.CheckpointingOff)

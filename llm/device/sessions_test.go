@@ -57,6 +57,7 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 }
 
 func TestLoweringsDecodeAlike(t *testing.T) {
+	need.Time(t, "decodes many models")
 	each(t, func(t *testing.T, m *model.Model) {
 		bound := 1e-10
 		if llmtest.LooksUpGELU(m.Config().Arch) { // GELU rounds its input to F16, so another order of summation may round differently

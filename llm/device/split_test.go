@@ -115,6 +115,7 @@ func requireKernels(t *testing.T, l layout.Layout) {
 
 // Sessions have the logits of the CPU alone, also with repacked matrices in the CPU's part.
 func TestSplitSessions(t *testing.T) {
+	need.Time(t, "decodes in many layouts")
 	d := remote(t)
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0} {
 		m, bound := llmtest.ArchModel(t, "qwen3moe", typ), 1e-10

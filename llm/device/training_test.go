@@ -135,6 +135,7 @@ func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance fl
 
 // Both lowerings train alike, and resume from each other's checkpoints.
 func TestLoweringsTrainAlike(t *testing.T) {
+	need.Time(t, "trains many times")
 	eachOf(t, llmtest.FewArchitectures(), func(t *testing.T, m *model.Model) {
 		if testing.Short() && m.Config().Arch != "gemma3" {
 			t.Skip("one will do")
@@ -242,6 +243,9 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 		{"Q4_K", ggml.Q4_K, lossgraph.Options{Length: 24, Checkpoint: true}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.o.Length > 100 {
+				need.Time(t, "many tokens")
+			}
 			config := llmtest.LargeBlockConfig(false)
 			config.Arch, config.Context, config.RoPE.Mode = "olmo2", 2048, ggml.RoPENeoX
 			config.Window, config.WindowPattern, config.LocalFreqBase = 400, 2, 10000

@@ -98,6 +98,7 @@ func TestOnPolicy(t *testing.T) {
 
 // Answers are drawn from the student's probabilities: their first tokens are as frequent as the logits say.
 func TestOnPolicySamplesTheStudent(t *testing.T) {
+	need.Time(t, "trains and samples by turns")
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	m.Tokenizer = instructtest.Vocabulary(t)
 	d := data.New(16, prompts(m.Config().Vocab, 1))

@@ -57,6 +57,7 @@ func callGrammar(t testing.TB, text chat.CallText, v *tokenizer.Tokenizer, name 
 // Calls of each form: what its template renders has the grammar, and broken calls have not; what a random model writes by it is
 // read back as calls whose arguments have the tools' schemas.
 func TestForcedCalls(t *testing.T) {
+	need.Time(t, "many constrained answers")
 	v := byteVocabulary(t)
 	schemas := map[string]*grammar.Grammar{"get_weather": need.Value(grammar.ParseJSONSchema([]byte(weatherSchema)))(t), "get_time": need.Value(grammar.ParseJSONSchema([]byte(timeSchema)))(t)}
 	for _, name := range slices.Sorted(maps.Keys(chattest.CallTemplates)) {

@@ -93,6 +93,7 @@ func dialogue(contents ...string) *chat.Conversation {
 // A chat that reuses the states of earlier turns answers token by token as a chat that computes everything
 // again, in all architectures, including those with sliding windows.
 func TestChatKeepsTheCache(t *testing.T) {
+	need.Time(t, "holds many conversations")
 	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			m := llmtest.ArchModel(t, arch, ggml.F32)

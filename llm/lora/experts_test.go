@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -48,6 +49,7 @@ func TestAdaptersOfExperts(t *testing.T) {
 
 // Merging rounds experts to their type, which stays, and leaves other tensors unchanged.
 func TestMergedTypesOfExperts(t *testing.T) {
+	need.Time(t, "merges many models")
 	for _, k := range llmtest.ExpertTypes() {
 		m := k.Load(t, model.LoadOptions{})
 		a := trained(t, m, lora.Options{Rank: 4, Alpha: 6, Seed: 3, Targets: []string{"blk.*_exps"}})

@@ -15,6 +15,7 @@ import (
 
 // Whatever a graph keeps, losses and gradients are the same bytes. The more it keeps, the less it computes.
 func TestKeptResults(t *testing.T) {
+	need.Time(t, "builds many graphs of each architecture")
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		for _, set := range []device.OpSet{device.Kernels, device.Stock} {
 			requireEqualWhateverIsKept(t, m, set, 4)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -207,6 +208,7 @@ func TestSlowBodies(t *testing.T) {
 // 64 conversations at the same time with 8 adapters and the model itself get what they get alone; beside them, clients leave,
 // ask for what does not fit or does not exist, and adapters are replaced.
 func TestConversationsTogether(t *testing.T) {
+	need.Time(t, "answers many requests")
 	s := start(t, serve.Options{}, llm.Options{Session: infer.SessionOptions{Sequences: 8, Context: 96}})
 	h := s.Config.Handler.(*serve.Handler)
 	named := map[string]*llm.Adapter{}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -480,6 +481,7 @@ func TestDisconnectAndQueue(t *testing.T) {
 
 // A request beyond the time limit ends with an error, as an answer or within its stream.
 func TestTimeLimit(t *testing.T) {
+	need.Time(t, "waits for a second")
 	s := start(t, serve.Options{MaxTime: 200 * time.Millisecond}, llm.Options{Session: infer.SessionOptions{Context: 1 << 17}})
 	status, text := s.do("POST", "/v1/completions", strings.Replace(long, `"stream": true`, `"stream": false`, 1))
 	assert.Equal(t, http.StatusGatewayTimeout, status)

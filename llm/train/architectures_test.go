@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
@@ -71,6 +72,7 @@ func TestEncodersAreNotTrained(t *testing.T) {
 
 // Adapters of experts in 4-bit types also learn.
 func TestTypesOfExpertsLearn(t *testing.T) {
+	need.Time(t, "trains many times")
 	for _, k := range llmtest.ExpertTypes()[:2] {
 		m := k.Load(t, model.LoadOptions{})
 		a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Seed: 1, Targets: []string{"ffn_gate_inp", "blk.*_exps"}})

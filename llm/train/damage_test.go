@@ -21,6 +21,7 @@ import (
 // A non-finite value is found in any matrix of the model, of any type, and little of the model is read
 // back.
 func TestDamageIsFoundByDevices(t *testing.T) {
+	need.Time(t, "trains many times")
 	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	t.Cleanup(func() { server.Unload() })
 	for typ, nan := range map[ggml.Type][]byte{ // a value, or the scale of a block

@@ -118,8 +118,8 @@ func TestGroup(t *testing.T) {
 	} {
 		for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
 			t.Run(fmt.Sprintf("%s/%s", name, ops), func(t *testing.T) {
-				if testing.Short() && ops == device.Stock && name != "packed" {
-					t.Skip("one will do")
+				if name != "packed" {
+					need.Time(t, "one will do")
 				}
 				o := base
 				c.change(&o)

@@ -124,12 +124,14 @@ func exactPairs(t *testing.T, m *model.Model, adapters model.Adapters, grads map
 // both op sets, in several batches, with the loss scaled or not; and after some steps the first sample
 // of each pair is preferred.
 func TestLossOfPairs(t *testing.T) {
+	need.Time(t, "trains many times")
 	vocab := tinyLoRAModel(t).Config().Vocab
 	testLossOfPairs(t, pairs(t, 6, vocab), false, preferFirst(0.7))
 }
 
 // So are those of two pairs in a row, of which each shares its own prompt.
 func TestLossOfPackedPairs(t *testing.T) {
+	need.Time(t, "trains many times")
 	d := answers(t, 12, 14, tinyLoRAModel(t).Config().Vocab)
 	d.Length = 2 * d.LongestRow()
 	packed, err := d.Packed(1)
@@ -140,6 +142,7 @@ func TestLossOfPackedPairs(t *testing.T) {
 
 // So are those of a loss that some samples have no gradient of, of rows of any length.
 func TestLossOfIdleSamples(t *testing.T) {
+	need.Time(t, "trains many times")
 	of := preferFirst(0.7).Of
 	idle := Loss{Name: "prefer first, some idle", Of: func(samples []data.Sample) lossgraph.SampleLoss {
 		return func(logProbs []float64) (float64, []float64) {

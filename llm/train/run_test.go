@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/train"
@@ -164,6 +165,7 @@ func TestLimits(t *testing.T) {
 // A run killed while it saves its best adapter, or after that and before the checkpoint, ends with the
 // same best adapter as an uninterrupted one.
 func TestBestSurvivesKills(t *testing.T) {
+	need.Time(t, "kills many processes")
 	d, valid, ctx := pattern(16, 8), pattern(8, 8).Limit(4), context.Background()
 	m := tinyModel(t)
 	var bestFile []byte // written by OnBest

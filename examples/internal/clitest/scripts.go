@@ -36,7 +36,7 @@ func RunScripts(t *testing.T, p testscript.Params) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){"advice": s.advice, "again": again, "serve": serve, "close-losses": closeLosses}
 	maps.Copy(commands, p.Cmds)
 	p.Cmds = commands
-	if p.Files == nil && !strings.Contains(testRun(), "/") { // a subset of the scripts does not run all advice
+	if p.Files == nil && !strings.Contains(testRun(), "/") && !testing.Short() { // a subset of the scripts does not run all advice
 		t.Cleanup(func() { s.check(t) })
 	}
 	testscript.RunT(logged{t, s}, p)

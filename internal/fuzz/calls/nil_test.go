@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -34,6 +35,7 @@ import (
 // A nil object, or a zero value, as an argument or in a struct is an error, and so is one as the receiver of a
 // method that can fail. Other methods of a zero value return zero values.
 func TestNilArguments(t *testing.T) {
+	need.Time(t, "calls all functions, with working objects for each")
 	var base objects
 	last := "" // the last package; each has objects of its own
 	for _, f := range public.callable("") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // slack is the memory that a server may use in addition to the memory that it lends.
@@ -68,6 +69,7 @@ var (
 
 // Buffers of one byte use more than a byte, and the limit counts that.
 func TestTinyBuffers(t *testing.T) {
+	need.Time(t, "sends graphs of many sizes")
 	s := lending(t, 16)
 	c := s.dial(t)
 	n, batch := *buffers, 10_000
@@ -148,6 +150,7 @@ func stages(c *client, n uint64) []byte {
 // Stages count towards the limit, take time in proportion to their number, and stop when the client has
 // disconnected.
 func TestManyStages(t *testing.T) {
+	need.Time(t, "sends many graphs")
 	s := lending(t, 512)
 	c := s.dial(t)
 	begin := time.Now()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 var (
@@ -32,7 +33,7 @@ var (
 func TestMessages(t *testing.T) {
 	most := *messages
 	if testing.Short() {
-		most = min(most, 750)
+		most = min(most, 250)
 	}
 	s := start(t, usual)
 	list := corpus(t, s)
@@ -221,6 +222,7 @@ func (s *server) watch(t *testing.T, stop chan struct{}) <-chan time.Duration {
 
 // A client with a long computation does not block others, and the server notices when it disconnects.
 func TestLongComputation(t *testing.T) {
+	need.Time(t, "computes for a second")
 	s := start(t, usual)
 	c := s.dial(t)
 	const n = 1024

@@ -115,6 +115,7 @@ func opName(t *rpcwire.Tensor) string {
 // A server accepts modified messages with each op that it supports, so the modifications reach the code behind
 // its checks.
 func TestEachOpIsAccepted(t *testing.T) {
+	need.Time(t, "changes thousands of messages")
 	s := start(t, usual)
 	list := corpus(t, s)
 	for i, op := range rpcOps() {

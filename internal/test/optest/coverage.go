@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // UntestedTypes searches for types of operands that an op accepts and no case compares with its reference: it
@@ -17,9 +18,7 @@ import (
 // and result, and the case. probes are additional ops to try; they need only Operands and Build. It is skipped
 // with -short.
 func UntestedTypes(t *testing.T, cases, probes []Case) map[string]string {
-	if testing.Short() {
-		t.Skip("half a minute")
-	}
+	need.Time(t, "half a minute")
 	tested := map[string]bool{}
 	for _, k := range cases {
 		k.fill()
@@ -161,8 +160,9 @@ func retyped(operands []Operand, types map[int]ggml.Type) []Operand {
 }
 
 // RunLayouts computes every case with each operand in each layout that the op accepts: the results must be
-// correct. With -short it makes one run of each, and takes few quantised types.
+// correct. It is skipped with -short.
 func RunLayouts(t *testing.T, cases []Case) {
+	need.Time(t, "computes each op in all layouts")
 	for _, k := range cases {
 		k.fill()
 		if !k.ByteStrides {
@@ -172,13 +172,9 @@ func RunLayouts(t *testing.T, cases []Case) {
 }
 
 func (k *Case) runLayouts(t *testing.T) {
-	types, runs := quick(k.Types), 4
-	if testing.Short() {
-		runs = 1
-	}
-	d := k.draw(types[len(types)-1])
+	d := k.draw(k.Types[len(k.Types)-1])
 	d.Layouts = ContiguousOnly
-	for range runs {
+	for range 4 {
 		k.runLayoutsOf(t, k.Operands(d), d.Type)
 	}
 }
