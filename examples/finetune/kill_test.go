@@ -108,6 +108,7 @@ func contents(t *testing.T, folder string) map[string]string {
 // of an undisturbed run: adapters, the best one, checkpoints, metrics, samples and loss curve. They are equal
 // byte for byte, apart from the clock, and there are no others.
 func TestKilledRunEndsAsAnother(t *testing.T) {
+	need.Time(t, "kills many processes")
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	began := time.Now()
@@ -121,9 +122,6 @@ func TestKilledRunEndsAsAnother(t *testing.T) {
 	require.Equal(t, 10, strings.Count(want["samples.jsonl"], "\n"), "a sample for each evaluation")
 
 	kills := 20
-	if testing.Short() {
-		kills = 2
-	}
 	rng := rand.New(rand.NewPCG(uint64(began.UnixNano()), 1))
 	for try := 0; kills > 0; try++ {
 		require.Less(t, try, 200, "most runs end before they are killed")
@@ -180,9 +178,6 @@ func TestKilledReferenceEndsAsAnother(t *testing.T) {
 	}
 
 	kills := 6
-	if testing.Short() {
-		kills = 2
-	}
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))
 	for try := 0; kills > 0; try++ {
 		require.Less(t, try, 100, "most runs end before they are killed")

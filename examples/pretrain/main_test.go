@@ -86,6 +86,7 @@ func checkModel(ts *testscript.TestScript, _ bool, args []string) {
 
 // An interrupted and continued run makes the same model.
 func TestInterruptedRunContinues(t *testing.T) {
+	need.Time(t, "trains twice")
 	folder := t.TempDir()
 	require.NoError(t, writeTexts(folder))
 	command := func(name string) *exec.Cmd {

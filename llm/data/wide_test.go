@@ -14,6 +14,7 @@ import (
 
 // Reading a record takes linear time, whatever it has many of. Quadratic work would take minutes.
 func TestWideRecords(t *testing.T) {
+	need.Time(t, "reads megabytes")
 	many := func(n int, format string) string {
 		var b strings.Builder
 		for i := range n {

@@ -65,6 +65,7 @@ func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*g
 
 // A model on several devices has the same logits, losses and memory as on one.
 func TestLayouts(t *testing.T) {
+	need.Time(t, "trains in many layouts")
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	one := newEngine(t, device.Options{OpSet: device.Stock})
 	want := logits(t, m, one, trained(t, m).WithScale(1))
@@ -149,6 +150,7 @@ func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 
 // Weights are loaded from file to device in pieces: the process never holds a whole weight.
 func TestLoadsWithoutCopies(t *testing.T) {
+	need.Time(t, "loads large models")
 	if rss.Now() == 0 {
 		t.Skip("the system does not tell how much memory is resident")
 	}

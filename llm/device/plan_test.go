@@ -229,6 +229,7 @@ func greediest(logits []float32) int {
 
 // A session takes its estimated memory from its creation on, whatever it computes.
 func TestEstimateOfSessions(t *testing.T) {
+	need.Time(t, "makes sessions in many layouts")
 	ctx := t.Context()
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	c, far := m.Config(), layouts(t)

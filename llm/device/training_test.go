@@ -137,9 +137,6 @@ func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance fl
 func TestLoweringsTrainAlike(t *testing.T) {
 	need.Time(t, "trains many times")
 	eachOf(t, llmtest.FewArchitectures(), func(t *testing.T, m *model.Model) {
-		if testing.Short() && m.Config().Arch != "gemma3" {
-			t.Skip("one will do")
-		}
 		ctx, engines := context.Background(), map[device.OpSet]*device.Engine{}
 		runs, checkpoints := map[device.OpSet][]train.StepMetrics{}, map[device.OpSet]string{}
 		for _, l := range []device.OpSet{device.Kernels, device.Stock} {

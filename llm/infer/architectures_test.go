@@ -121,6 +121,7 @@ func (r *reference) nmse(rows [][]float32) float64 {
 
 // Experts of each weight type agree with float64, computed in each way.
 func TestTypesOfExperts(t *testing.T) {
+	need.Time(t, "decodes with many types")
 	const roundedInputs = 3e-2 // rounding may change the choice of experts
 	for _, k := range llmtest.ExpertTypes() {
 		t.Run(fmt.Sprintf("%s %v", k.Arch, k.Experts), func(t *testing.T) {

@@ -9,12 +9,14 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // Rounding must not decide which activations of a sparse network count: in a tiny one few do, and one more changed gradients
 // by 0.8 %. In the batches of other tests they keep away from the cutoff.
 func TestActivationsAwayFromCutoff(t *testing.T) {
+	need.Time(t, "many gradients")
 	m := llmtest.ArchModel(t, "gemma3n", ggml.F32)
 	vocab := m.Config().Vocab
 	pairs := pairsBatch(vocab, false)

@@ -16,6 +16,7 @@ import (
 // Experts of each type are the base of adapters of all matrices: by both lowerings the loss and the
 // gradients equal the graph's in float64.
 func TestTypesOfExperts(t *testing.T) {
+	need.Time(t, "gradients with many types")
 	for _, k := range llmtest.ExpertTypes() {
 		t.Run(fmt.Sprintf("%s %v", k.Arch, k.Experts), func(t *testing.T) {
 			t.Parallel()

@@ -130,6 +130,7 @@ func pairsOptions(b lossgraph.Batch) lossgraph.Options {
 // The gradient of an adapter by signed weights is the central difference of the loss, of answers that share no prompt:
 // in float64 to seven digits, and by both op sets as near as F32 is.
 func TestTrialOfPairs(t *testing.T) {
+	need.Time(t, "many gradients")
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	shared, apart := pairsBatch(m.Config().Vocab, true), pairsBatch(m.Config().Vocab, false)
 	require.Less(t, numTrained(shared), len(shared.Tokens))

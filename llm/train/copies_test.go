@@ -163,6 +163,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 
 // Each of several devices holds the copies that fit, and the results are the same.
 func TestWeightCopiesOverDevices(t *testing.T) {
+	need.Time(t, "trains many times")
 	server := need.Value(ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Plain: true}).Endpoint))(t)
 	defer server.Unload()
 	inLayers := func(layer int, _ layout.Kind) int { return max(0, -layer) } // the rest on the CPU

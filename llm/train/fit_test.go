@@ -20,6 +20,7 @@ func wayOf(f *Fit) string {
 // If it fits, a run keeps all results instead of recomputing them, uses the largest batch that divides
 // a step, and shortens samples only if a single one does not fit.
 func TestFit(t *testing.T) {
+	need.Time(t, "measures many plans")
 	for _, packed := range []bool{false, true} {
 		p := planOf(t, "llama", plenty)
 		p.Options.Batch, p.Options.Accumulate, p.Options.Schedule.Steps = 4, 3, 1

@@ -95,6 +95,7 @@ func TestPlanOfCheckpointing(t *testing.T) {
 // A run with StepMemory takes no more than a limit of all its memory, and what the plan says. The smallest limit is in the
 // error of a smaller one.
 func TestPlanOfLimit(t *testing.T) {
+	need.Time(t, "measures many plans")
 	for _, name := range []string{"llama", "qwen3moe"} {
 		p := planOf(t, name, plenty)
 		p.IsLimit = true

@@ -159,12 +159,9 @@ func only(typ ggml.Type) func(*arch.Weight) ggml.Type {
 }
 
 // ExpertTypes returns combinations of a type for experts and one for other matrices, as real files
-// have them; with -short only gpt-oss's.
+// have them.
 func ExpertTypes() []ExpertsOfType {
 	list := []ExpertsOfType{{"gpt-oss", ggml.MXFP4, ggml.BF16}, {"gpt-oss", ggml.NVFP4, ggml.BF16}}
-	if testing.Short() {
-		return list
-	}
 	for _, typ := range []ggml.Type{ggml.MXFP4, ggml.Q4_0, ggml.IQ4NL, ggml.IQ4XS, ggml.Q2_K, ggml.Q3_K, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K, ggml.F16} {
 		list = append(list, ExpertsOfType{"qwen3moe", typ, ggml.Q8_0})
 	}
