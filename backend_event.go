@@ -91,8 +91,9 @@ func (e *Event) Close() error {
 func (e *Event) Record(b *Backend) error {
 	e = made(e)
 	return e.withBackend(b, func() *C.char {
-		e.recorded = true
-		return C.goggml_event_record(e.e, b.b)
+		failed := C.goggml_event_record(e.e, b.b)
+		e.recorded = e.recorded || failed == nil
+		return failed
 	})
 }
 
