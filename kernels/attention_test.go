@@ -18,7 +18,7 @@ import (
 // Without a library the op is composed of other ops.
 func TestCausalAttentionWithoutLibrary(t *testing.T) {
 	need.Time(t, "runs tests of attention once more")
-	out, err := withLibrary("GOGGML_BLAS=none", "^TestOps$/^causal_attention", "-test.short")
+	out, err := withLibrary("GOGGML_BLAS=none", "^TestOps$/^causal_attention")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "--- PASS: TestOps/causal_attention_grad_k_everything")
 }
