@@ -253,7 +253,7 @@ func computesAll(t *testing.T, m *model.Model, l layout.Layout) {
 var differing = []string{"gemma3", "gpt-oss", "llama", "qwen3moe"}
 
 func TestNodes(t *testing.T) {
-	need.Time(t, "counts the nodes of many graphs")
+	need.Time(t, "compares each node")
 	testNodes(t, remote(t), cpuNodes, differing)
 }
 

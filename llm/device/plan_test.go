@@ -30,13 +30,8 @@ func small(t *testing.T, memory int64) *ggml.Device {
 	return r.Devices()[0]
 }
 
-// planned lists architectures that transfer different tensors between devices.
-func planned(t *testing.T) []string {
-	if testing.Short() {
-		return []string{"qwen3moe"}
-	}
-	return []string{"gemma3", "llama", "qwen3moe"}
-}
+// planned are architectures that transfer different tensors between devices.
+var planned = []string{"gemma3", "llama", "qwen3moe"}
 
 // trainingEstimate returns the estimate of a training run.
 func trainingEstimate(t *testing.T, m *model.Model, c train.Checkpointing) *estimate.Memory {
@@ -52,7 +47,7 @@ func TestEstimateOfTraining(t *testing.T) {
 	need.Time(t, "trains in many layouts")
 	all := layouts(t)
 	all["one device"] = layout.On(all["by kind"].Devices[0])
-	for _, name := range planned(t) {
+	for _, name := range planned {
 		m := llmtest.ArchModel(t, name, ggml.F32)
 		for place, l := range all {
 			for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
@@ -142,7 +137,7 @@ func sizesOf(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter) la
 func TestPlans(t *testing.T) {
 	need.Time(t, "trains many times")
 	a, b := remote(t), remote(t)
-	for _, name := range planned(t) {
+	for _, name := range planned {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
 			needs := trainingEstimate(t, m, train.CheckpointingOff)

@@ -41,7 +41,7 @@ func TestServerComputesKernels(t *testing.T) {
 	if kernels.HasBF16() {
 		types = append(types, ggml.BF16)
 	}
-	for _, name := range planned(t) {
+	for _, name := range planned {
 		m := llmtest.ArchModel(t, name, ggml.Q8_0)
 		for _, compute := range types {
 			t.Run(name+" "+compute.String(), func(t *testing.T) {

@@ -104,7 +104,7 @@ func allExperts(t *testing.T, name string, typ ggml.Type) *model.Model {
 func TestVulkanPlans(t *testing.T) {
 	two, far := vulkans(t, 2), remote(t)
 	a, b := two[0], two[1]
-	names := planned(t)
+	names := planned
 	if testing.Short() {
 		names = []string{"llama"} // as in other tests: compiling shaders takes long
 	}

@@ -74,7 +74,7 @@ func suffixed(names []string, suffix string) []string {
 }
 
 // TestedArchitectures returns the models for tests of every architecture: together they have all
-// parts. With -short it returns some that have all kinds of layers; in make fuzz, all models.
+// parts. With -short it returns a few; in make fuzz, all models.
 func TestedArchitectures() []string {
 	switch {
 	case TakesAll():

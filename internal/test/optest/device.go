@@ -32,7 +32,7 @@ var devices struct {
 }
 
 // Devices returns the CPU with one thread, in which a failed assertion is an error of the test, the CPU with
-// several threads, every other device, and a device of an RPC server. [Main] closes them.
+// several threads, every other device, and without -short a device of an RPC server. [Main] closes them.
 func Devices(t testing.TB) []*Device {
 	devices.Do(func() {
 		list := []*Device{{Device: CPU(t), threads: 1, share: 1}, {Device: CPU(t), threads: 3, share: 3}}
