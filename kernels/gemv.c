@@ -78,37 +78,27 @@ static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights
 	}
 }
 
-// Adds the products of a part of a row with the same part of each column to y[0], y[ldy], …
-static void kern_accumulate_dots(float *y, int64_t ldy, enum ggml_type type, const struct kern_columns *c, int64_t k, const char *row, const char *column) {
-	int64_t n = c->x->ne[1];
-	if (c->vnni != NULL) {
-		c->vnni->accumulate(y, ldy, k, row, column, c->stride, n);
-		return;
-	}
-	ggml_vec_dot_t dot = kern_traits(type)->vec_dot;
-	for (; n > 0; n--, y += ldy, column += c->stride) {
-		float sum;
-		dot((int)k, &sum, 0, row, 0, column, 0, 1);
-		*y += sum;
-	}
-}
-
 // Computes rows [from, to) of a matrix of W, and stores them to y.
 static void kern_gemv_rows(const struct ggml_tensor *w, int64_t matrix, const struct kern_columns *c, float *y, int64_t ldy, int64_t from, int64_t to) {
 	int64_t k = w->ne[0], n = c->x->ne[1], size = kern_part_size(w->type, k);
-	size_t step = ggml_row_size(w->type, size), column_step = kern_column_size(c, size);
+	size_t step = ggml_row_size(w->type, size), column_step = ggml_row_size(c->type, size);
 	const char *row = (const char *)kern_matrix(w, matrix) + (size_t)from * w->nb[1];
-	if (c->vnni != NULL && c->vnni->multiply != NULL) {
+	kern_prefetch(row, KERN_PREFETCH_DISTANCE);
+	if (c->vnni != NULL) {
 		c->vnni->multiply(y, ldy, k, to - from, row, w->nb[1], c->data, c->stride, n);
 		return;
 	}
-	kern_prefetch(row, KERN_PREFETCH_DISTANCE);
+	ggml_vec_dot_t dot = kern_traits(w->type)->vec_dot;
 	for (int64_t m = from; m < to; m++, row += w->nb[1], y++) {
 		const char *part = row, *column = c->data;
 		for (int64_t i = 0; i < n; i++) { y[i * ldy] = 0; }
 		for (int64_t rest = k; rest > 0; rest -= size, part += step, column += column_step) {
 			kern_prefetch(part + KERN_PREFETCH_DISTANCE, step);
-			kern_accumulate_dots(y, ldy, w->type, c, kern_min(rest, size), part, column);
+			for (int64_t i = 0; i < n; i++) {
+				float sum;
+				dot((int)kern_min(rest, size), &sum, 0, part, 0, column + i * c->stride, 0, 1);
+				y[i * ldy] += sum;
+			}
 		}
 	}
 }

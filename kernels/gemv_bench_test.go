@@ -20,14 +20,17 @@ import (
 // repacked weights, of which more than a cache holds. One thread multiplies; its processor time is compared.
 func BenchmarkGEMV(b *testing.B) {
 	for _, typ := range []ggml.Type{ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K} {
-		for _, n := range []int64{1, 2, 3, 4, 8, 16, 32, 64} {
-			b.Run(fmt.Sprintf("%v/n=%d", typ, n), func(b *testing.B) { benchmarkGEMV(b, typ, n) })
+		for _, k := range []int64{768, 2048} {
+			for _, n := range []int64{1, 2, 3, 4, 8, 16, 32, 64} {
+				b.Run(fmt.Sprintf("%v/k=%d/n=%d", typ, k, n), func(b *testing.B) { benchmarkGEMV(b, typ, k, n) })
+			}
 		}
 	}
 }
 
-func benchmarkGEMV(b *testing.B, typ ggml.Type, n int64) {
-	const k, m, matrices = 2048, 2048, 24
+func benchmarkGEMV(b *testing.B, typ ggml.Type, k, n int64) {
+	const matrices = 24
+	m := 2048 * 2048 / k
 	backend := optest.NewCPUBackend(b, 1)
 	c := ggml.NewContext()
 	defer c.Close()
@@ -53,7 +56,7 @@ func benchmarkGEMV(b *testing.B, typ ggml.Type, n int64) {
 	}
 	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(b)
 	data := make([]byte, m*typ.RowSize(k))
-	require.NoError(b, ggml.Quantize(data, typ, optest.Normal(1, k*m), ggml.QuantizeOptions{RowLen: k}))
+	require.NoError(b, ggml.Quantize(data, typ, optest.Normal(1, int(k*m)), ggml.QuantizeOptions{RowLen: int(k)}))
 	for _, bt := range cpu.ExtraBufferTypes() {
 		if !bt.SupportsMulMat(ws[0]) {
 			continue

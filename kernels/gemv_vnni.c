@@ -97,32 +97,30 @@ KERN_VNNI_INLINE void kern_accumulate_part_q4_0(__m512 *sums, const struct kern_
 	}
 }
 
-// The functions for both types differ only in how they multiply a part.
-#define KERN_VNNI_KERNEL(type, block) \
-	KERN_VNNI_INLINE void kern_accumulate_columns_##type(float *y, int64_t ldy, int64_t k, \
-			const struct block *w, const char *columns, size_t stride, const int n) { \
-		__m512 sums[KERN_COLUMNS] = {0}; \
-		int64_t blocks = k / KERN_BLOCK; \
-		for (; blocks >= KERN_PART_BLOCKS; blocks -= KERN_PART_BLOCKS, w += KERN_PART_BLOCKS, columns += sizeof(struct kern_vnni_part)) { \
-			kern_accumulate_part_##type(sums, w, columns, stride, n); \
+// The functions for both types differ only in how they multiply a part. The last part of a row may have fewer blocks.
+#define KERN_VNNI_BLOCKS(type, block) \
+	KERN_VNNI_INLINE void kern_dots_##type(__m512 *sums, int64_t k, const char *row, const char *columns, size_t stride, const int n) { \
+		enum { SIZE = KERN_PART_BLOCKS * sizeof(struct block) }; \
+		for (; k >= KERN_PART; k -= KERN_PART, row += SIZE, columns += sizeof(struct kern_vnni_part)) { \
+			kern_prefetch_ahead(row, SIZE); \
+			kern_accumulate_part_##type(sums, (const void *)row, columns, stride, n); \
 		} \
-		if (blocks > 0) { \
+		if (k > 0) { \
 			struct block rest[KERN_PART_BLOCKS] = {0}; \
-			memcpy(rest, w, (size_t)blocks * sizeof *w); \
+			kern_prefetch_ahead(row, SIZE); \
+			memcpy(rest, row, (size_t)k / KERN_BLOCK * sizeof *rest); \
 			kern_accumulate_part_##type(sums, rest, columns, stride, n); \
 		} \
-		_Pragma("GCC unroll 4") \
-		for (int j = 0; j < n; j++) { y[j * ldy] += _mm512_reduce_add_ps(sums[j]); } \
 	} \
-	KERN_VNNI_ACCUMULATE(type)
+	KERN_VNNI_MULTIPLY(type)
 
-KERN_VNNI_KERNEL(q8_0, kern_q8_0)
-KERN_VNNI_KERNEL(q4_0, kern_q4)
+KERN_VNNI_BLOCKS(q8_0, kern_q8_0)
+KERN_VNNI_BLOCKS(q4_0, kern_q4)
 
 const struct kern_vnni *kern_vnni_of(enum ggml_type type, int64_t n) {
 	bool panel = n >= KERN_PANEL_FROM;
-	static const struct kern_vnni q8_0 = {kern_vnni_size, kern_pack_q8_0, kern_accumulate_q8_0};
-	static const struct kern_vnni q4_0 = {kern_vnni_size, kern_pack_q4_0, kern_accumulate_q4_0};
+	static const struct kern_vnni q8_0 = {kern_vnni_size, kern_pack_q8_0, kern_multiply_q8_0};
+	static const struct kern_vnni q4_0 = {kern_vnni_size, kern_pack_q4_0, kern_multiply_q4_0};
 	if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) {
 		return NULL;
 	}

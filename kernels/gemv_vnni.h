@@ -9,15 +9,11 @@
 #include <stdint.h>
 
 struct kern_vnni {
-	// Returns the bytes of a packed column of k elements. All parts of a column except the last
-	// have a multiple of 256 elements.
+	// Returns the bytes of a packed column of k elements.
 	size_t (*column_size)(int64_t k);
 	// Quantises k elements, whole blocks, to 8 bits as ggml does, and packs them for the kernel.
 	void (*pack)(const float *x, void *column, int64_t k);
-	// Adds the products of a row with n packed columns, stride bytes apart, to y[0], y[ldy], …
-	void (*accumulate)(float *y, int64_t ldy, int64_t k, const void *row, const char *columns, size_t stride, int64_t n);
-	// If not NULL, used instead of accumulate: stores the products of m rows, row_size bytes apart, with n packed
-	// columns to y [m, n].
+	// Stores the products of m rows, row_size bytes apart, with n packed columns, stride bytes apart, to y [m, n].
 	void (*multiply)(float *y, int64_t ldy, int64_t k, int64_t m, const char *rows, size_t row_size, const char *columns, size_t stride, int64_t n);
 };
 

@@ -142,22 +142,19 @@ KERN_VNNI_INLINE void kern_add_super(__m512 *sums, __m256 *minimums, const struc
 }
 
 #define KERN_VNNI_K(type) \
-	KERN_VNNI_INLINE void kern_accumulate_columns_##type(float *y, int64_t ldy, int64_t k, \
-			const struct kern_##type *w, const char *columns, size_t stride, const int n) { \
-		__m512 sums[KERN_COLUMNS] = {0}; \
-		__m256 minimums[KERN_COLUMNS] = {0}; \
-		for (; k > 0; k -= KERN_SUPER_BLOCK, w++, columns += sizeof(struct kern_super_column)) { \
+	KERN_VNNI_INLINE void kern_dots_##type(__m512 *sums, int64_t k, const char *row, const char *columns, size_t stride, const int n) { \
+		__m256 minimums[KERN_SUMS] = {0}; \
+		for (; k > 0; k -= KERN_SUPER_BLOCK, row += sizeof(struct kern_##type), columns += sizeof(struct kern_super_column)) { \
 			struct kern_super s; \
-			kern_unpack_##type(&s, w); \
+			kern_prefetch_ahead(row, sizeof(struct kern_##type)); \
+			kern_unpack_##type(&s, (const void *)row); \
 			kern_add_super(sums, minimums, &s, columns, stride, n); \
 		} \
 		_Pragma("GCC unroll 4") \
-		for (int j = 0; j < n; j++) { \
-			y[j * ldy] += _mm512_reduce_add_ps(_mm512_sub_ps(sums[j], _mm512_zextps256_ps512(minimums[j]))); \
-		} \
+		for (int j = 0; j < n; j++) { sums[j] = _mm512_sub_ps(sums[j], _mm512_zextps256_ps512(minimums[j])); } \
 	} \
-	KERN_VNNI_ACCUMULATE(type) \
-	const struct kern_vnni kern_vnni_##type = {kern_super_size, kern_pack_super, kern_accumulate_##type};
+	KERN_VNNI_MULTIPLY(type) \
+	const struct kern_vnni kern_vnni_##type = {kern_super_size, kern_pack_super, kern_multiply_##type};
 
 KERN_VNNI_K(q4_k)
 KERN_VNNI_K(q5_k)
