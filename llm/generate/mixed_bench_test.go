@@ -27,7 +27,7 @@ func BenchmarkMixedAdapters(b *testing.B) {
 func benchmarkMixed(b *testing.B, before []int32) {
 	const count = 8
 	s := settings(b)
-	m := s.load(b, s.file(b, ggml.Q4_K))
+	m := s.load(b, s.file(b, ggml.Q4_K), 1)
 	own := makeAdapter(b, m, filepath.Join(b.TempDir(), "own.gguf"), ggml.F32)
 	session := need.Value(infer.NewSession(m, infer.SessionOptions{
 		Sequences: 2 * count, Context: 1024, Threads: s.threads, CacheType: ggml.F16, Adapters: own,

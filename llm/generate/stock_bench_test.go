@@ -76,30 +76,36 @@ func settings(b *testing.B) benchSettings {
 	if _, err := os.Stat(filepath.Join(stockFolder, "speed")); err != nil {
 		b.Skip("there is no stock llama.cpp: run scripts/llamacpp")
 	}
-	s := benchSettings{
-		shape: cmp.Or(os.Getenv("GOGGML_BENCH_SHAPE"), "0.3B"), threads: ggml.DefaultThreads(),
-		cpu: os.Getenv("GOGGML_BENCH_CLOCK") == "cpu",
-	}
+	s := benchSettings{threads: ggml.DefaultThreads(), cpu: os.Getenv("GOGGML_BENCH_CLOCK") == "cpu"}
 	if n, err := strconv.Atoi(os.Getenv("GOGGML_BENCH_THREADS")); err == nil {
 		s.threads = n
 	}
-	require.Contains(b, shapes, s.shape, "GOGGML_BENCH_SHAPE: there is no such shape")
-	return s.of(shapes[s.shape])
+	return s.of(chosenShapes(b, benchmodel.Medium())[0])
+}
+
+// chosenShapes returns the shape that GOGGML_BENCH_SHAPE names, or else the others.
+func chosenShapes(b *testing.B, others ...arch.Config) []arch.Config {
+	b.Helper()
+	name := os.Getenv("GOGGML_BENCH_SHAPE")
+	if name == "" {
+		return others
+	}
+	require.Contains(b, shapes, name, "GOGGML_BENCH_SHAPE: there is no such shape")
+	return []arch.Config{shapes[name]}
+}
+
+// tableShapes returns the shapes of the tables beside stock llama.cpp, a mixture of experts among them.
+func tableShapes(b *testing.B) []arch.Config {
+	if testing.Short() {
+		return chosenShapes(b, benchmodel.Medium())
+	}
+	return chosenShapes(b, benchmodel.Small(), benchmodel.Medium(), benchmodel.Large(), benchmodel.Qwen3MoE())
 }
 
 // of returns the settings with the shape of c.
 func (s benchSettings) of(c arch.Config) benchSettings {
 	s.shape, s.config = c.Name, c
 	return s
-}
-
-// enlarge changes the shape to the largest, unless GOGGML_BENCH_SHAPE selects one.
-func (s *benchSettings) enlarge() bool {
-	if os.Getenv("GOGGML_BENCH_SHAPE") != "" || testing.Short() {
-		return false
-	}
-	*s = s.of(benchmodel.Large())
-	return true
 }
 
 func (s benchSettings) file(b *testing.B, t ggml.Type) string {
@@ -137,41 +143,57 @@ func stockCommand(b *testing.B, plugins, program string, args ...string) *exec.C
 	loaders := need.Value(filepath.Glob(filepath.Join(plugins, "ld-linux*")))(b)
 	require.Len(b, loaders, 1)
 	lib := filepath.Join(stockFolder, "lib")
-	return exec.Command(loaders[0], append([]string{"--library-path", lib + ":" + filepath.Join(lib, "llama"), program}, args...)...)
+	c := exec.Command(loaders[0], append([]string{"--library-path", lib + ":" + filepath.Join(lib, "llama"), program}, args...)...)
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GGML_BACKEND_PATH=") }) // for llama.cpp it names a file
+	return c
 }
 
 // plugins returns plugin folders for stockCommand: llama.cpp's, and one with goggml's plugins if
-// ggml/ contains them.
+// ggml/ contains them. GGML_BACKEND_PATH names a folder of some of the latter, to which both are then limited.
 func plugins(b *testing.B) []string {
 	b.Helper()
-	own := filepath.Join(stockFolder, "loader")
-	ours := need.Value(filepath.Glob("../../ggml/lib/ggml/backends*/libggml-cpu*.so"))(b)
+	own, some := filepath.Join(stockFolder, "loader"), os.Getenv("GGML_BACKEND_PATH")
+	ours := need.Value(filepath.Glob(filepath.Join(cmp.Or(some, "../../ggml/lib/ggml/backends*"), "libggml-cpu*.so")))(b)
 	if len(ours) == 0 {
 		return []string{own}
 	}
 	loaders := need.Value(filepath.Glob(filepath.Join(own, "ld-linux*")))(b)
-	mixed := b.TempDir()
-	for _, file := range append(ours, loaders...) {
-		data := need.Value(os.ReadFile(file))(b)
-		require.NoError(b, os.WriteFile(filepath.Join(mixed, filepath.Base(file)), data, 0o755))
+	if some != "" {
+		theirs := slices.Clone(loaders)
+		for _, file := range ours {
+			theirs = append(theirs, filepath.Join(own, filepath.Base(file)))
+		}
+		own = copies(b, theirs)
 	}
-	return []string{own, mixed}
+	return []string{own, copies(b, slices.Concat(loaders, ours))}
 }
 
-// stocks starts a llama.cpp with each folder of plugins, and returns their samplers.
-func stocks(b *testing.B, s benchSettings, path string, args ...string) func(b *testing.B, format string, values ...any) []timed {
+// copies returns a folder with copies of files.
+func copies(b *testing.B, files []string) string {
 	b.Helper()
-	var running []*stock
+	folder := b.TempDir()
+	for _, file := range files {
+		data := need.Value(os.ReadFile(file))(b)
+		require.NoError(b, os.WriteFile(filepath.Join(folder, filepath.Base(file)), data, 0o755))
+	}
+	return folder
+}
+
+// stocks starts a llama.cpp with each folder of plugins, and returns their samplers of a work.
+func (w work) stocks(b *testing.B, s benchSettings, path string, args ...string) []timed {
+	b.Helper()
+	args = append(args, "-s", strconv.Itoa(max(1, w.sequences)))
+	var samplers []timed
 	for _, p := range plugins(b) {
-		running = append(running, startStock(b, s, p, path, args...))
+		running := startStock(b, s, p, path, args...)
+		samplers = append(samplers, func() time.Duration {
+			if w.sequences == 0 {
+				return running.sample(b, "prompt %d", promptSize)
+			}
+			return running.sample(b, "generate %d %d", steps, w.sequences)
+		})
 	}
-	return func(b *testing.B, format string, values ...any) []timed {
-		var samplers []timed
-		for _, r := range running {
-			samplers = append(samplers, func() time.Duration { return r.sample(b, format, values...) })
-		}
-		return samplers
-	}
+	return samplers
 }
 
 // sample requests a sample and returns its time.
@@ -214,12 +236,10 @@ type benchSession struct {
 	logits []float32
 }
 
-func (s benchSettings) load(b *testing.B, path string) *model.Model { return s.loadFor(b, path, 1) }
-
-// loadFor loads a model to compute a number of sequences at once.
-func (s benchSettings) loadFor(b *testing.B, path string, sequences int) *model.Model {
+// load loads a model to compute a number of sequences at once.
+func (s benchSettings) load(b *testing.B, path string, sequences int) *model.Model {
 	b.Helper()
-	m := need.Value(model.Load(path, model.LoadOptions{Repack: true, Sequences: sequences}))(b)
+	m := need.Value(model.Load(path, model.LoadOptions{Repack: true, Sequences: max(1, sequences)}))(b)
 	b.Cleanup(func() { m.Close() })
 	return m
 }
@@ -273,15 +293,53 @@ func (s *benchSession) generate(n int) timed {
 	}
 }
 
+// A work is prefill, or decode of some sequences at once.
+type work struct {
+	name      string
+	sequences int // 0 for prefill
+}
+
+// works are the rows of a table for a model and a type of weights.
+var works = []work{{"prompt", 0}, {"generate", 1}, {"sequences-4", 4}, {"sequences-16", 16}}
+
+func (w work) tokens() int {
+	if w.sequences == 0 {
+		return promptSize
+	}
+	return steps * w.sequences
+}
+
+// ours returns a sampler of the work.
+func (w work) ours(b *testing.B, s benchSettings, m *model.Model, o infer.SessionOptions) timed {
+	b.Helper()
+	switch w.sequences {
+	case 0:
+		return s.session(b, m, o).prompt(promptSize)
+	case 1:
+		return s.session(b, m, o).generate(steps)
+	}
+	o.Sequences, o.Context, o.Threads = w.sequences, 1024, s.threads
+	session := need.Value(infer.NewSession(m, o))(b)
+	b.Cleanup(func() { session.Close() })
+	return func() time.Duration { return s.generateSequences(b, session, w.sequences) }
+}
+
 // stockTypes are the compared types of weights.
 var stockTypes = []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K}
+
+// typesOf returns the types of a list that hold the rows of a shape's matrices.
+func typesOf(c arch.Config, types ...ggml.Type) []ggml.Type {
+	return slices.DeleteFunc(slices.Clone(types), func(t ggml.Type) bool { return int64(c.Embd)%t.BlockSize() != 0 || int64(c.FF)%t.BlockSize() != 0 })
+}
 
 // BenchmarkStock compares prefill and decode with stock llama.cpp on the same file, with the same number of
 // threads and a KV cache in F16.
 func BenchmarkStock(b *testing.B) {
 	s := settings(b)
-	for _, t := range slices.Concat(stockTypes, []ggml.Type{ggml.BF16}) {
-		s.besideStock(b, t, ggml.F16)
+	for _, c := range tableShapes(b) {
+		for _, t := range typesOf(c, stockTypes...) {
+			s.of(c).besideStock(b, t, ggml.F16, works...)
+		}
 	}
 }
 
@@ -291,61 +349,48 @@ func BenchmarkStockArchitecture(b *testing.B) {
 	need.Time(b, "takes minutes")
 	s := settings(b)
 	for _, c := range append([]arch.Config{benchmodel.Large()}, benchmodel.Others()...) {
-		for _, t := range []ggml.Type{ggml.Q8_0, ggml.Q4_K} {
-			if int64(c.Embd)%t.BlockSize() == 0 {
-				s.of(c).besideStock(b, t, ggml.F16)
-			}
-			if c.StateSize > 0 {
-				s.of(c).besideSequences(b, t, 4)
-			}
+		compared := works[:2]
+		if c.StateSize > 0 {
+			compared = works[:3]
+		}
+		for _, t := range typesOf(c, ggml.Q8_0, ggml.Q4_K) {
+			s.of(c).besideStock(b, t, ggml.F16, compared...)
 		}
 	}
 }
 
 // BenchmarkStockCache compares with a KV cache in Q8_0. Run it in a separate process, as llama.cpp's is:
 // attention takes up to a tenth longer if ggml's sums for it happen to cross a page boundary.
-func BenchmarkStockCache(b *testing.B) { settings(b).besideStock(b, ggml.Q8_0, ggml.Q8_0) }
+func BenchmarkStockCache(b *testing.B) {
+	settings(b).besideStock(b, ggml.Q8_0, ggml.Q8_0, works[:2]...)
+}
 
-func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
-	b.Run(fmt.Sprintf("%s/%v", s.shape, weights), func(b *testing.B) {
-		path := s.file(b, weights)
-		stock := stocks(b, s, path, "-k", cache.String())
-		ours := s.session(b, s.load(b, path), infer.SessionOptions{CacheType: cache})
-		b.Run("prompt", func(b *testing.B) {
-			beside(b, promptSize, ours.prompt(promptSize), stock(b, "prompt %d", promptSize))
+func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type, works ...work) {
+	for _, w := range works {
+		b.Run(fmt.Sprintf("%s/%v/%s", s.shape, weights, w.name), func(b *testing.B) {
+			path := s.file(b, weights)
+			ours := w.ours(b, s, s.load(b, path, w.sequences), infer.SessionOptions{CacheType: cache})
+			beside(b, w.tokens(), ours, w.stocks(b, s, path, "-k", cache.String()))
 		})
-		b.Run("generate", func(b *testing.B) {
-			beside(b, steps, ours.generate(steps), stock(b, "generate %d 1", steps))
-		})
-	})
+	}
 }
 
 // BenchmarkLlamaBench compares with the program llama-bench.
 func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
 	s.cpu = false // llama-bench reports only wall-clock time
-	large := s
 	for _, t := range stockTypes {
-		s.besideLlamaBench(b, t)
-	}
-	if large.enlarge() {
-		for _, t := range []ggml.Type{ggml.Q8_0, ggml.Q4_K} {
-			large.besideLlamaBench(b, t)
-		}
-	}
-}
-
-func (s benchSettings) besideLlamaBench(b *testing.B, t ggml.Type) {
-	b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
-		path := s.file(b, t)
-		ours := s.session(b, s.load(b, path), infer.SessionOptions{CacheType: ggml.F16})
-		b.Run("prompt", func(b *testing.B) {
-			beside(b, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
+		b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
+			path := s.file(b, t)
+			ours := s.session(b, s.load(b, path, 1), infer.SessionOptions{CacheType: ggml.F16})
+			b.Run("prompt", func(b *testing.B) {
+				beside(b, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
+			})
+			b.Run("generate", func(b *testing.B) {
+				beside(b, steps, ours.generate(steps), llamaBench(b, s, path, 0, steps))
+			})
 		})
-		b.Run("generate", func(b *testing.B) {
-			beside(b, steps, ours.generate(steps), llamaBench(b, s, path, 0, steps))
-		})
-	})
+	}
 }
 
 // llamaBench takes a sample of llama-bench.
@@ -372,40 +417,27 @@ func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int
 // with the model without it, and with stock llama.cpp with it.
 func BenchmarkStockAdapter(b *testing.B) {
 	s := settings(b)
-	for _, t := range stockTypes {
-		s.besideAdapter(b, t, "prompt", "generate")
-	}
-	if s.enlarge() { // the adapter costs a smaller part of a larger model
-		for _, t := range stockTypes {
-			s.besideAdapter(b, t, "generate")
+	for _, c := range tableShapes(b) {
+		for _, t := range typesOf(c, stockTypes...) {
+			for _, adapter := range []ggml.Type{ggml.F32, ggml.F16} {
+				s.of(c).besideAdapter(b, t, adapter)
+			}
 		}
 	}
 }
 
-func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string) {
-	b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
-		path := s.file(b, t)
-		m := s.load(b, path)
-		plain := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16})
-		for _, typ := range []ggml.Type{ggml.F32, ggml.F16} {
-			b.Run(typ.String(), func(b *testing.B) {
-				adapter := filepath.Join(b.TempDir(), "adapter.gguf")
-				adapters := makeAdapter(b, m, adapter, typ)
-				stock := stocks(b, s, path, "-a", adapter+"=1")
-				adapted := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16, Adapters: adapters})
-				for _, phase := range phases {
-					b.Run(phase, func(b *testing.B) {
-						tokens, ours, without, theirs := promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), "prompt %d"
-						if phase == "generate" {
-							tokens, ours, without, theirs = steps, adapted.generate(steps), plain.generate(steps), "generate %d 1"
-						}
-						turns := beside(b, tokens, ours, stock(b, theirs, tokens), without)
-						b.ReportMetric(turns.Ratio(1, 0), "of-plain")
-					})
-				}
-			})
-		}
-	})
+func (s benchSettings) besideAdapter(b *testing.B, weights, typ ggml.Type) {
+	for _, w := range works {
+		b.Run(fmt.Sprintf("%s/%v/%v/%s", s.shape, weights, typ, w.name), func(b *testing.B) {
+			path, adapter := s.file(b, weights), filepath.Join(b.TempDir(), "adapter.gguf")
+			m := s.load(b, path, w.sequences)
+			adapters := makeAdapter(b, m, adapter, typ)
+			plain := w.ours(b, s, m, infer.SessionOptions{CacheType: ggml.F16})
+			adapted := w.ours(b, s, m, infer.SessionOptions{CacheType: ggml.F16, Adapters: adapters})
+			turns := beside(b, w.tokens(), adapted, w.stocks(b, s, path, "-a", adapter+"=1"), plain)
+			b.ReportMetric(turns.Ratio(1, 0), "of-plain")
+		})
+	}
 }
 
 // makeAdapter writes and loads an adapter that changes the results.
@@ -425,25 +457,6 @@ func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model
 	loaded := need.Value(lora.Load(path, m))(b)
 	b.Cleanup(func() { loaded.Close() })
 	return loaded.WithScale(1)
-}
-
-// BenchmarkStockSequences compares decoding of several sequences at once.
-func BenchmarkStockSequences(b *testing.B) {
-	s := settings(b)
-	for _, n := range []int{1, 4, 16} {
-		s.besideSequences(b, ggml.Q8_0, n)
-	}
-}
-
-func (s benchSettings) besideSequences(b *testing.B, t ggml.Type, n int) {
-	b.Run(fmt.Sprintf("%s/%v/sequences-%d", s.shape, t, n), func(b *testing.B) {
-		path := s.file(b, t)
-		m := s.loadFor(b, path, n)
-		stock := stocks(b, s, path, "-s", strconv.Itoa(n))
-		session := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: n, Context: 1024, Threads: s.threads, CacheType: ggml.F16}))(b)
-		defer session.Close()
-		beside(b, n*steps, func() time.Duration { return s.generateSequences(b, session, n) }, stock(b, "generate %d %d", steps, n))
-	})
 }
 
 func (s benchSettings) generateSequences(b *testing.B, session *infer.Session, sequences int) time.Duration {

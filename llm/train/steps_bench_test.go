@@ -55,8 +55,8 @@ func benchmarkStep(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 }
 
 // Alternates steps of rank 8 in each arithmetic of the processor: in processor time of one thread, and in wall time of a thread
-// for each processor. ONEDNN_MAX_CPU_ISA limits the instructions of all of them.
-func BenchmarkIntegers(b *testing.B) {
+// for each processor, there with the share of the peak of GEMM. ONEDNN_MAX_CPU_ISA limits the instructions of all of them.
+func BenchmarkArithmetic(b *testing.B) {
 	layers := benchmodel.Large()
 	layers.Layers = 4
 	for _, of := range []struct {
@@ -83,22 +83,53 @@ func BenchmarkIntegers(b *testing.B) {
 }
 
 func benchmarkArithmetics(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
-	_, budget := testutil.BenchTime(b)
+	var types []ggml.Type
+	var runs []stepsRun
+	var samplers []func() time.Duration
+	for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.F16, ggml.I16, ggml.I8} {
+		if hasType(typ) {
+			r.ComputeType = typ
+			run := startSteps(b, trainSteps, r.on(b, c, base))
+			types, runs, samplers = append(types, typ), append(runs, run), append(samplers, run.sample)
+		}
+	}
+	var turns testutil.Turns
 	testutil.Once(b, func() {
-		var names []string
-		var samplers []func() time.Duration
-		for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.I16, ggml.I8} {
-			if hasType(typ) {
-				r.ComputeType = typ
-				names, samplers = append(names, typ.String()), append(samplers, startSteps(b, trainSteps, r.on(b, c, base)).sample)
-			}
-		}
-		turns := testutil.InTurn(stepRounds(), budget, samplers...)
-		for i, name := range names {
-			b.ReportMetric(float64(r.Context*r.Batch)/turns.Median(i).Seconds(), name+"-tok/s")
-			b.ReportMetric(turns.Ratio(0, i), name+"-×F32")
-		}
+		_, budget := testutil.BenchTime(b)
+		turns = testutil.InTurn(stepRounds(), budget, samplers...)
 	})
+	for i, typ := range types {
+		b.Run("arithmetic="+typ.String(), func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(r.Context*r.Batch)/turns.Median(i).Seconds(), "tok/s")
+			b.ReportMetric(turns.Ratio(0, i), "×F32")
+			if !r.ProcessorTime {
+				peak := peakFLOPS(b, typ, r.Threads)
+				rate := 4 * float64(multiplied(c)) * float64(runs[i].tokens()) / turns.Median(i).Seconds()
+				b.ReportMetric(rate/1e9, "GFLOP/s")
+				b.ReportMetric(peak/1e9, "peak-GFLOP/s")
+				b.ReportMetric(100*rate/peak, "peak-%")
+			}
+		})
+	}
+}
+
+// multiplied returns the number of parameters by which a token is multiplied: an embedding that is not the output matrix is read.
+func multiplied(c arch.Config) int64 {
+	if c.Tied {
+		return c.NumActiveParameters()
+	}
+	return c.NumActiveParameters() - int64(c.Vocab)*int64(c.Embd)
+}
+
+// peakFLOPS returns the greatest of some measurements, as a machine's speed varies.
+func peakFLOPS(b *testing.B, typ ggml.Type, threads int) (peak float64) {
+	engine := need.Value(device.NewCPU(threads))(b)
+	defer engine.Close()
+	for range 5 {
+		peak = max(peak, need.Value(engine.PeakFLOPS(b.Context(), typ, 1))(b))
+	}
+	return peak
 }
 
 // hasType reports whether the machine multiplies in a compute type, which is not another one's arithmetic.

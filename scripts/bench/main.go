@@ -74,7 +74,7 @@ func run(ctx context.Context, o options, rest []string) error {
 		if err != nil {
 			return err
 		}
-		if err := measure(ctx, o, chosen, results); err != nil {
+		if err := measure(ctx, o, p.rounds, chosen, results); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,14 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// measure runs the suites, and writes their output and the machine's facts to the file of results.
-func measure(ctx context.Context, o options, chosen []suite, path string) error {
+// measure runs the suites, with some rounds beside other programs, and writes their output and the machine's facts to the file of results.
+func measure(ctx context.Context, o options, rounds int, chosen []suite, path string) error {
 	temp := filepath.Join(workFolder, "tmp")
 	if err := removeRests(temp); err != nil {
 		return err
@@ -29,7 +31,7 @@ func measure(ctx context.Context, o options, chosen []suite, path string) error 
 	if err != nil {
 		return err
 	}
-	r := &runner{options: o, temp: temp, clock: newClock(o.quick, chosen)}
+	r := &runner{options: o, rounds: rounds, temp: temp, clock: newClock(o.quick, chosen)}
 	r.fact(keyForm, o.form())
 	r.fact(keyDate, time.Now().UTC().Format(time.DateOnly))
 	for _, f := range machineFacts() {
@@ -90,17 +92,10 @@ func (o options) time() string {
 	return "2s"
 }
 
-// rounds returns how many samples benchmarks beside other programs take of each.
-func (o options) rounds() string {
-	if o.quick {
-		return "1"
-	}
-	return "5"
-}
-
 // A runner runs suites one after the other.
 type runner struct {
 	options options
+	rounds  int    // samples of each program that others stand beside
 	temp    string // folder for temporary files
 	clock   *clock
 	out     strings.Builder // the results
@@ -120,12 +115,13 @@ func (r *runner) run(ctx context.Context, s suite) error {
 		return fmt.Errorf("building the tests of %s: %w", s.folder, err)
 	}
 	args := []string{"-test.run=^$", "-test.bench=" + s.bench, "-test.benchtime=" + r.options.time(), "-test.timeout=3h"}
+	rounds := cmp.Or(r.rounds, 5)
 	if r.options.quick {
-		args = append(args, "-test.short")
+		args, rounds = append(args, "-test.short"), 1
 	}
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir = s.folder
-	c.Env = append(os.Environ(), "TMPDIR="+r.temp, "GOGGML_BENCH=facts", "GOGGML_BENCH_ROUNDS="+r.options.rounds())
+	c.Env = append(os.Environ(), "TMPDIR="+r.temp, "GOGGML_BENCH=facts", "GOGGML_BENCH_ROUNDS="+strconv.Itoa(rounds))
 	c.Stderr = os.Stderr
 	ownGroup(c)
 	stdout, err := c.StdoutPipe()

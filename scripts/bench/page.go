@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -45,11 +46,11 @@ func (p page) introduce(b *strings.Builder, s *resultSet) {
 	}
 	writeRow(b, []string{"", ""})
 	writeRow(b, []string{"---", "---"})
-	for _, f := range []fact{
+	machine := []fact{
 		{"processor", "processor"}, {"cores", keyCores}, {"memory", "memory"}, {"system", "system"}, {"Go", "go"},
-		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"GEMM library", keyGEMMLibrary}, p.beside,
-		{"date", keyDate}, {"duration", keyTook},
-	} {
+		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"GEMM library", keyGEMMLibrary},
+	}
+	for _, f := range slices.Concat(machine, p.beside, []fact{{"date", keyDate}, {"duration", keyTook}}) {
 		if v := s.facts[f.value]; v != "" {
 			writeRow(b, []string{f.key, v})
 		}

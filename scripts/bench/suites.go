@@ -28,17 +28,20 @@ type page struct {
 	file     string
 	title    string
 	text     string
-	beside   fact // the other program: its name, and the key of its version
+	beside   []fact // the other programs: name, and key of the version
+	rounds   int    // samples of each program that others stand beside
 	suites   []suite
 	sections []section
 }
+
+var stockLlama, pyTorch = fact{"llama.cpp", keyLlama}, fact{"PyTorch and PEFT", keyPyTorch}
 
 var pages = []page{
 	{
 		name: "all", file: "README.md", title: "Benchmarks",
 		text: "Made by `make bench`, which repeats all of it. Absolute numbers belong to the machine, and move with what else it " +
 			"does: the ratios are the point. The comparison with PyTorch and PEFT is [a run of its own](peft.md).",
-		beside: fact{"llama.cpp", keyLlama},
+		beside: []fact{stockLlama},
 		suites: []suite{
 			{"binding", ".", "^Benchmark(BuildGraph|Compute|Data)$", 20 * time.Second, 20 * time.Second},
 			{"training", "llm/train", "^Benchmark(Ceiling|Autograd|Step)$", 15 * time.Minute, time.Minute},
@@ -46,7 +49,7 @@ var pages = []page{
 			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
 			{"overhead", "llm/train", "^BenchmarkOverhead$", 40 * time.Second, 20 * time.Second},
 			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", 20 * time.Second, 30 * time.Second},
-			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockSequences|LlamaBench|Overhead)$", 36 * time.Minute, 4 * time.Minute},
+			{"generation", "llm/generate", "^BenchmarkStock(Adapter)?$/^0.3B$|^Benchmark(LlamaBench|Overhead)$", 20 * time.Minute, 4 * time.Minute},
 			{"cache", "llm/generate", "^BenchmarkStockCache$", 100 * time.Second, 20 * time.Second},
 		},
 		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, overheadSection, bindingSection},
@@ -55,15 +58,37 @@ var pages = []page{
 		name: "peft", file: "peft.md", title: "Beside PyTorch and PEFT",
 		text: "Made by `scripts/bench-peft`, which repeats all of it. The same model, from the same file, with the same adapter at the " +
 			"start, is trained on the same batches by the same rule; see [the other benchmarks](README.md) for what is not compared here.",
-		beside:   fact{"PyTorch and PEFT", keyPyTorch},
+		beside:   []fact{pyTorch},
 		suites:   []suite{{"peft", "llm/train", "^BenchmarkBesidePEFT$", 16 * time.Minute, time.Minute}},
 		sections: []section{peftSection},
+	},
+	{
+		name: "processor", file: "processor.md", title: "A processor",
+		text: "Made by `scripts/bench-peft -page processor -out FOLDER`, in half an hour. It compares what a kind of processor does in training and " +
+			"in generation with what its instructions allow, with PyTorch and PEFT, and with llama.cpp. `ONEDNN_MAX_CPU_ISA` and `GGML_BACKEND_PATH` hold " +
+			"a processor back to the instructions of a lesser one.",
+		beside: []fact{pyTorch, stockLlama},
+		rounds: 3,
+		suites: []suite{
+			{"arithmetic", "llm/train", `^BenchmarkArithmetic$/./layers=(8|22|24)/q8_0/threads=([2-9]|\d\d)`, 4 * time.Minute, 20 * time.Second},
+			{"context", "llm/train", "^BenchmarkLongContext$", 5 * time.Minute, time.Second},
+			{"peft", "llm/train", "^BenchmarkBesidePEFT$/1.1B", 9 * time.Minute, time.Minute},
+			{"generation", "llm/generate", "^BenchmarkStock$/^0.3B$|^BenchmarkStock$/^1.1B$/^q(8_0|4_K)$/(prompt|generate)|^BenchmarkStockAdapter$/^0.3B$/^q(8_0|4_K)$/^f32$", 12 * time.Minute, 4 * time.Minute},
+		},
+		sections: []section{arithmeticSection, contextSection, peftSection, generationSection},
+	},
+	{
+		name: "generation", file: "generation.md", title: "Generation beside stock llama.cpp",
+		text:     "Made by `make bench BENCH='-page generation'`, which repeats all of it in two hours; see [the other benchmarks](README.md) for training.",
+		beside:   []fact{stockLlama},
+		suites:   []suite{{"generation", "llm/generate", "^BenchmarkStock(Adapter)?$", 2 * time.Hour, 4 * time.Minute}},
+		sections: []section{generationSection},
 	},
 	{
 		name: "pairs", file: "pairs.md", title: "Preferences beside TRL",
 		text: "Made by `scripts/bench-peft -page pairs`, which repeats all of it. The same model, from the same file, with the same adapter at the " +
 			"start, prefers one answer of each pair to the other by DPO.",
-		beside:   fact{"PyTorch and PEFT", keyPyTorch},
+		beside:   []fact{pyTorch},
 		suites:   []suite{{"pairs", "llm/train", "^BenchmarkBesideTRL$", 5 * time.Minute, time.Minute}},
 		sections: []section{pairsSection},
 	},
@@ -71,7 +96,7 @@ var pages = []page{
 		name: "architectures", file: "architectures.md", title: "Architectures beside llama",
 		text: "Made by `make bench BENCH='-page architectures'`, on shapes of about a billion parameters that a token is computed with, of " +
 			"random weights; see [the other benchmarks](README.md) for llama itself.",
-		beside: fact{"llama.cpp", keyLlama},
+		beside: []fact{stockLlama},
 		suites: []suite{
 			{"steps", "llm/train", "^BenchmarkArchitecture$", 3 * time.Minute, 2 * time.Minute},
 			{"recurrent", "llm/train", "^Benchmark(GatedDeltaLayer|LongHybrid)$", 12 * time.Minute, time.Second},
@@ -198,9 +223,25 @@ var (
 		},
 	}
 
+	arithmeticSection = section{
+		title: "Training in each arithmetic",
+		text: "LoRA of rank 8 on all seven linear layers of every block, 512 tokens a step, base in Q8_0; steps of all arithmetics are taken in turn, the " +
+			"first being the reference. GFLOP/s count 4 operations for each token and parameter but those of the embedding. The peak is the speed of products of large matrices in the " +
+			"same arithmetic, half of them forward and half gradients of inputs. A step also computes attention, norms, adapters and the optimiser.",
+		views: []view{
+			table{from: []string{"Arithmetic"}, rows: []key{{"model", "model"}, {"base", "base"}, {"arithmetic", "arithmetic"}}, columns: []column{
+				{head: "tokens/s", unit: "tok/s", format: "%.0f"},
+				{head: "× F32", unit: "×F32", format: "%.2f"},
+				{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
+				{head: "peak of GEMM, GFLOP/s", unit: "peak-GFLOP/s", format: "%.0f"},
+				{head: "share of it, %", unit: "peak-%", format: "%.0f"},
+			}},
+		},
+	}
+
 	generationSection = section{
 		title: "Generation beside stock llama.cpp",
-		text: "Models of 0.3 and of 1.1 billion parameters; prefill of 512 tokens, and decode of 32 after it. Samples of both " +
+		text: "Prefill of 512 tokens; decode of 32 after it, of one sequence or of several at once. Samples of both " +
 			"programs are taken in turn; the ratio is ours to theirs, the median of those of each turn. The distribution of llama.cpp has a build " +
 			"of ggml's CPU plugin of its own: the second ratio is that to llama.cpp with the plugin that we use.",
 		views: []view{
@@ -208,7 +249,6 @@ var (
 			stockTable("StockCache", key{"1", "model"}, key{"2", "weights, KV cache in Q8_0"}, key{"3", ""}),
 			stockTable("LlamaBench", key{"1", "model"}, key{"2", "weights, beside llama-bench"}, key{"3", ""}),
 			stockTable("StockAdapter", key{"1", "model"}, key{"2", "weights, with an adapter of rank 16"}, key{"3", "its type"}, key{"4", ""}),
-			stockTable("StockSequences", key{"1", "model"}, key{"2", "weights, several sequences"}, key{"3", ""}),
 		},
 	}
 
