@@ -60,19 +60,24 @@ func Replace(path string, text []byte) error {
 	})
 }
 
-// Link makes a path another name of a file, atomically.
+// Link makes a path another name of a file, atomically. Like [Pend] it removes what killed processes left.
 func Link(file, path string) error {
 	target, err := Target(path)
 	if err != nil {
 		return writeError(path, path, err)
 	}
-	beside := temporaryName(target)
-	if err := os.Link(file, beside); err != nil {
-		return writeError(path, target, err)
+	removeAbandoned(target)
+	for {
+		beside := temporaryName(target)
+		if err := os.Link(file, beside); err != nil {
+			return writeError(path, target, err)
+		}
+		err = os.Rename(beside, target)
+		os.Remove(beside) // remains if both were already the same file
+		if !errors.Is(err, fs.ErrNotExist) { // else another process has removed the link as abandoned
+			return writeError(path, target, err)
+		}
 	}
-	err = os.Rename(beside, target)
-	os.Remove(beside) // remains if both were already the same file
-	return writeError(path, target, err)
 }
 
 // Append appends a text to a file, or leaves the file unchanged.

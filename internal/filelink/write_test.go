@@ -90,6 +90,7 @@ func TestLink(t *testing.T) {
 	require.NoError(t, os.WriteFile("other", []byte("old"), 0o600))
 	require.NoError(t, os.Symlink("other", "link"))
 	for range 2 {
+		require.NoError(t, os.Link("file", "other.ABCDEFGH.tmp")) // of a process that was killed before it renamed its link
 		require.NoError(t, filelink.Link("file", "link"))
 		requireText(t, "text", "other")
 		to := need.Value(os.Readlink("link"))(t)
