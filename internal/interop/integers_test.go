@@ -37,13 +37,13 @@ func needIntegers(t *testing.T) {
 	t.Logf("%s, 8 bits: %v, fastest type of floats: %v; ONEDNN_MAX_CPU_ISA limits the instructions", kernels.IntegerInstructions(), kernels.HasI8(), kernels.FastestType())
 }
 
-// integerTrainer trains adapters of rank 8 on all linear layers, a step with all rows.
-func integerTrainer(t *testing.T, m *model.Model, rows *data.Dataset, compute ggml.Type, steps, batch int, seed uint64) *train.Trainer {
+// integerTrainer trains adapters of rank 8 on all linear layers, a step with all rows, at a rate that falls to a tenth.
+func integerTrainer(t *testing.T, m *model.Model, rows *data.Dataset, compute ggml.Type, rate float64, steps, batch int, seed uint64) *train.Trainer {
 	t.Helper()
 	a := need.Value(lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming, Seed: seed}))(t)
 	t.Cleanup(func() { a.Close() })
 	trainer := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
-		Schedule: train.Schedule{Shape: train.Cosine, Peak: 1e-3, Floor: 1e-4, Steps: steps}, AdamW: train.DefaultAdamW(),
+		Schedule: train.Schedule{Shape: train.Cosine, Peak: rate, Floor: rate / 10, Steps: steps}, AdamW: train.DefaultAdamW(),
 		Batch: 1, Accumulate: batch, ComputeType: compute, Seed: seed, Epochs: 100,
 	}))(t)
 	t.Cleanup(func() { trainer.Close() })
@@ -54,7 +54,7 @@ func integerTrainer(t *testing.T, m *model.Model, rows *data.Dataset, compute gg
 func requireTrue(t *testing.T, name string, m *model.Model, rows *data.Dataset, compute ggml.Type, steps ...int) {
 	t.Helper()
 	last := slices.Max(steps)
-	trainer := integerTrainer(t, m, rows, compute, last+1, rows.Len(), 1)
+	trainer := integerTrainer(t, m, rows, compute, 1e-3, last+1, rows.Len(), 1)
 	for step := range last {
 		if slices.Contains(steps, step+1) {
 			check := need.Value(trainer.CheckCompute(t.Context()))(t)
@@ -132,6 +132,10 @@ func TestInteropRealIntegers(t *testing.T) {
 	}
 }
 
+// defaultRate is finetune's. At five times that, a run of conversations in F32 ends 1.6 % lower if its first A is multiplied by 1.003,
+// which is what a step in integers changes a gradient by.
+const defaultRate = 2e-4
+
 // Runs in 16-bit integers reach the held-out loss of F32, within 0.5 %, from the same start: of conversations and of prose.
 // With GOGGML_INTEGER_STEPS=500 they take 20 minutes of a core for each of GOGGML_INTEGER_SEEDS.
 func TestInteropRealIntegerSteps(t *testing.T) {
@@ -151,7 +155,7 @@ func TestInteropRealIntegerSteps(t *testing.T) {
 			for seed := range number("GOGGML_INTEGER_SEEDS", 1) {
 				losses := map[ggml.Type]float64{}
 				for _, compute := range []ggml.Type{ggml.F32, ggml.I16} {
-					trainer := integerTrainer(t, m, rows, compute, steps, 1, uint64(seed+1))
+					trainer := integerTrainer(t, m, rows, compute, defaultRate, steps, 1, uint64(seed+1))
 					for range steps {
 						need.Value(trainer.Step(t.Context()))(t)
 					}
