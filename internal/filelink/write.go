@@ -73,7 +73,7 @@ func Link(file, path string) error {
 			return writeError(path, target, err)
 		}
 		err = os.Rename(beside, target)
-		os.Remove(beside) // remains if both were already the same file
+		os.Remove(beside)                    // remains if both were already the same file
 		if !errors.Is(err, fs.ErrNotExist) { // else another process has removed the link as abandoned
 			return writeError(path, target, err)
 		}
