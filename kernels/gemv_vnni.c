@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK, KERN_LANES = KERN_REGISTER / 4 };
+enum { KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK };
 
 // The part of a packed column for one part of a row, with the correction of each lane.
 struct kern_vnni_part {

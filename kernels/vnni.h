@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "vector.h"
+
 #define KERN_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,fma,f16c")))
 #define KERN_VNNI_INLINE KERN_VNNI static inline __attribute__((always_inline))
 
@@ -14,7 +16,7 @@ enum { KERN_PREFETCH_DISTANCE = 8192 };
 
 // Prefetches what follows a part of a row in the order of memory.
 KERN_VNNI_INLINE void kern_prefetch_ahead(const char *part, size_t size) {
-	for (size_t i = 0; i < size; i += 64) { __builtin_prefetch(part + KERN_PREFETCH_DISTANCE + i); }
+	kern_prefetch(part + KERN_PREFETCH_DISTANCE, size);
 }
 
 // Returns the sums of all lanes of each register.
@@ -49,14 +51,15 @@ KERN_VNNI_INLINE __m128 kern_sum_registers(const __m512 sums[KERN_SUMS]) {
 			_mm_storeu_ps(y, kern_sum_registers(sums)); \
 		} \
 		for (; m > 0; m--, y++, w += row_size) { \
-			int64_t j = 0; \
-			for (; n - j >= KERN_SUMS; j += KERN_SUMS) { \
-				kern_multiply_row_##type(y + j * ldy, ldy, k, w, columns + j * stride, stride, KERN_SUMS); \
-			} \
-			switch (n - j) { \
-			case 3: kern_multiply_row_##type(y + j * ldy, ldy, k, w, columns + j * stride, stride, 3); break; \
-			case 2: kern_multiply_row_##type(y + j * ldy, ldy, k, w, columns + j * stride, stride, 2); break; \
-			case 1: kern_multiply_row_##type(y + j * ldy, ldy, k, w, columns + j * stride, stride, 1); break; \
+			for (int64_t j = 0; j < n; j += KERN_SUMS) { \
+				float *to = y + j * ldy; \
+				const char *some = columns + j * stride; \
+				switch (n - j) { \
+				case 1: kern_multiply_row_##type(to, ldy, k, w, some, stride, 1); break; \
+				case 2: kern_multiply_row_##type(to, ldy, k, w, some, stride, 2); break; \
+				case 3: kern_multiply_row_##type(to, ldy, k, w, some, stride, 3); break; \
+				default: kern_multiply_row_##type(to, ldy, k, w, some, stride, KERN_SUMS); \
+				} \
 			} \
 		} \
 	}

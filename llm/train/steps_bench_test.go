@@ -84,13 +84,11 @@ func BenchmarkArithmetic(b *testing.B) {
 
 func benchmarkArithmetics(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	var types []ggml.Type
-	var runs []stepsRun
 	var samplers []func() time.Duration
 	for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.F16, ggml.I16, ggml.I8} {
 		if hasType(typ) {
 			r.ComputeType = typ
-			run := startSteps(b, trainSteps, r.on(b, c, base))
-			types, runs, samplers = append(types, typ), append(runs, run), append(samplers, run.sample)
+			types, samplers = append(types, typ), append(samplers, startSteps(b, trainSteps, r.on(b, c, base)).sample)
 		}
 	}
 	var turns testutil.Turns
@@ -105,21 +103,13 @@ func benchmarkArithmetics(b *testing.B, c arch.Config, base ggml.Type, r scaling
 			b.ReportMetric(turns.Ratio(0, i), "×F32")
 			if !r.ProcessorTime {
 				peak := peakFLOPS(b, typ, r.Threads)
-				rate := 4 * float64(multiplied(c)) * float64(runs[i].tokens()) / turns.Median(i).Seconds()
+				rate := c.AdapterFLOPs(r.Context) * float64(r.Context*r.Batch) / turns.Median(i).Seconds()
 				b.ReportMetric(rate/1e9, "GFLOP/s")
 				b.ReportMetric(peak/1e9, "peak-GFLOP/s")
 				b.ReportMetric(100*rate/peak, "peak-%")
 			}
 		})
 	}
-}
-
-// multiplied returns the number of parameters by which a token is multiplied: an embedding that is not the output matrix is read.
-func multiplied(c arch.Config) int64 {
-	if c.Tied {
-		return c.NumActiveParameters()
-	}
-	return c.NumActiveParameters() - int64(c.Vocab)*int64(c.Embd)
 }
 
 // peakFLOPS returns the greatest of some measurements, as a machine's speed varies.

@@ -226,8 +226,8 @@ var (
 	arithmeticSection = section{
 		title: "Training in each arithmetic",
 		text: "LoRA of rank 8 on all seven linear layers of every block, 512 tokens a step, base in Q8_0; steps of all arithmetics are taken in turn, the " +
-			"first being the reference. GFLOP/s count 4 operations for each token and parameter but those of the embedding. The peak is the speed of products of large matrices in the " +
-			"same arithmetic, half of them forward and half gradients of inputs. A step also computes attention, norms, adapters and the optimiser.",
+			"first being the reference. GFLOP/s count products with the base and attention. The peak is the speed of products of large matrices in the same " +
+			"arithmetic, half of them forward and half gradients of inputs. A step also computes norms, adapters and the optimiser.",
 		views: []view{
 			table{from: []string{"Arithmetic"}, rows: []key{{"model", "model"}, {"base", "base"}, {"arithmetic", "arithmetic"}}, columns: []column{
 				{head: "tokens/s", unit: "tok/s", format: "%.0f"},
