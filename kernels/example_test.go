@@ -226,6 +226,21 @@ func ExampleGatedDeltaRuleGrad() {
 	// Output: [1 1 2] [1.5 0.5]
 }
 
+// Each token leaves half of what it finds, as exp(−Δ) is a half for Δ = log 2, and adds Δ times itself: of a sequence whose state
+// is vector 0, and is vector 1 after it.
+func ExampleSelectiveScan() {
+	s := newSheet()
+	x, ones, dt := s.f32([]float32{1, 2}, 1, 1, 2), s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, 0}, 1, 2)
+	states := s.f32([]float32{4, 0}, 1, 2)
+	scan := kernels.Scan{
+		X: x, DT: dt, A: s.f32([]float32{-1}, 1), B: ones, C: ones, States: states, Read: s.i32([]int32{0}, 1), Written: s.i32([]int32{1}, 1),
+	}
+	s.show(kernels.SelectiveScan(s.Context, scan), states)
+	// Output:
+	// [1 1 2] [2.693 2.733]
+	// [1 2] [4 2.733]
+}
+
 // Each token and half of the one before it.
 func ExampleShortConvolution() {
 	s := newSheet()

@@ -61,7 +61,7 @@ func adamW(param, grad, m, v, settings *ggml.Tensor) kernels.AdamWOperands {
 // opCases lists all cases.
 func opCases() []opCase {
 	return slices.Concat(gemmCases(), integerCases(), groupedCases(), pairCases(), gemvCases(), loraCases(), roundedLoRACases(), gemmLoRACases(),
-		attentionCases(), cachedCases(), deltaCases(), convCases(), softMaxCases(), crossEntropyCases(), divergenceCases(), normCases(), elementwiseCases(), optimizerCases())
+		attentionCases(), cachedCases(), deltaCases(), convCases(), scanCases(), softMaxCases(), crossEntropyCases(), divergenceCases(), normCases(), elementwiseCases(), optimizerCases())
 }
 
 func TestOps(t *testing.T) { optest.Run(t, opCases()) }

@@ -39,6 +39,7 @@ var refusals = []refusal{
 	},
 	{"AddRMSNorm", operand(2), "the sweep compares the first result, the sum, which does not depend on w"},
 	{"GatedDeltaRuleGrad", operand(1), "the sweep compares the first result, the gradient of Q, which does not depend on Q"},
+	{"SelectiveScan", typed, "a single number of I64 is right by its lower half"},
 	{"GateStep", operand(1), "the result is the same for all finite losses"},
 	{"SumSquares", laid, "the kernel goes through memory, where a sum is the same in any order: which layouts pass depends on the gaps"},
 	{"AddCast", typed, "the sum of two F16 tensors is Add"},
@@ -55,7 +56,7 @@ var refusals = []refusal{
 	},
 	{
 		"CrossEntropyLossBack DiagMaskInf DiagMaskZero Pool1D Pool2D Pool2DBack SoftMaxBack SoftMaxBackInPlace SSMConv SSMScan SSMScanStates " +
-			"AccumulateGradWeight AdamWStep CastBF16 GateStep SoftmaxCrossEntropy SoftmaxCrossEntropyGradInPlace SoftmaxDivergence SoftmaxDivergenceGradInPlace GateGELU GatedDeltaRule GatedDeltaRuleGrad GEMV GEMMLoRA GEMM GEMMGradWeight GEMMGradInput GroupedGEMM GroupedGEMMGradInput GroupedGEMMInt GroupedGEMMGradInputInt GroupedGEMMGradInputI8 GroupedGEMV AccumulateGroupedGradWeight GLUGradInPlace ShortConvolution ShortConvolutionGrad WeightedRMSNorm WeightedRMSNormGrad AddRMSNorm AddRMSNormGrad LayerNorm LayerNormGrad", laid,
+			"AccumulateGradWeight AdamWStep CastBF16 GateStep SoftmaxCrossEntropy SoftmaxCrossEntropyGradInPlace SoftmaxDivergence SoftmaxDivergenceGradInPlace GateGELU GatedDeltaRule GatedDeltaRuleGrad SelectiveScan GEMV GEMMLoRA GEMM GEMMGradWeight GEMMGradInput GroupedGEMM GroupedGEMMGradInput GroupedGEMMInt GroupedGEMMGradInputInt GroupedGEMMGradInputI8 GroupedGEMV AccumulateGroupedGradWeight GLUGradInPlace ShortConvolution ShortConvolutionGrad WeightedRMSNorm WeightedRMSNormGrad AddRMSNorm AddRMSNormGrad LayerNorm LayerNormGrad", laid,
 		"the kernel, or an assertion of ggml, goes by strides of dimensions of size 1: which layouts pass depends on the shape",
 	},
 }

@@ -73,12 +73,7 @@ func (d DeltaRule) native(t *Tape) (DeltaRule, kernels.DeltaRule) {
 func (d DeltaRule) tokens() int64 { return d.V.T.Dim(2) / max(1, d.Rows) }
 
 // heads divides x [size, heads, n·rows], whose heads and tokens may lie apart, into rows.
-func (d DeltaRule) heads(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
-	if x.Dim(0) > 1 && x.Stride(0) != ggml.F32.BlockBytes() {
-		x = c.Cont(x)
-	}
-	return c.View(x, []int64{x.Dim(0), x.Dim(1), d.tokens(), d.Rows}, []int64{x.Stride(1), x.Stride(2), d.tokens() * x.Stride(2)}, 0)
-}
+func (d DeltaRule) heads(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return inRows(c, x, d.Rows) }
 
 // vectors and numbers divide the tokens of x [size, heads, n·rows] and of x [heads, n·rows] into rows, contiguous.
 func (d DeltaRule) vectors(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {

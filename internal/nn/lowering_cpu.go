@@ -34,6 +34,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		GLU.By(gluInPlace),
 		GatedDelta.By(gatedDeltaRule(fastBF16)),
 		GatedDeltaStep.When(fillsChunks, gatedDeltaStep),
+		SelectiveScanStep.When(decaysByHead, selectiveScanStep),
 		ShortConv.When(func(_ *Tape, o ConvOperands) bool { return o.Kernel.Type() == ggml.F32 }, shortConvolution),
 		CrossEntropy.By(softmaxCrossEntropy),
 		Divergence.By(softmaxDivergence),

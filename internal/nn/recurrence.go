@@ -4,19 +4,29 @@ import "github.com/goggml/ggml"
 
 // Next holds the operands In of a recurrence for the next n tokens of each slot, and the states before these tokens: Stored
 // returns all states that are kept [elements, …] and each slot's row of them, I32 [slots]; Before returns a copy of these rows,
-// [elements, slots].
+// [elements, slots]; Written returns each slot's row for the states after these tokens, I32 [slots].
 type Next[In any] struct {
-	In     In
-	Slots  int64
-	Stored func() (states, rows *ggml.Tensor)
-	Before func() *ggml.Tensor
+	In      In
+	Slots   int64
+	Stored  func() (states, rows *ggml.Tensor)
+	Before  func() *ggml.Tensor
+	Written func() *ggml.Tensor
 }
 
 // Stepped is the result of a recurrence for the next tokens: Y [size, heads, n·slots], without gradients, and the
-// states after them [elements, slots].
+// states after them [elements, slots]; nil: they are in the rows Written.
 type Stepped struct {
 	Y      *Value
 	States *ggml.Tensor
+}
+
+// inRows divides x [size, heads, n·rows], whose heads and tokens may lie apart, into rows.
+func inRows(c *ggml.Context, x *ggml.Tensor, rows int64) *ggml.Tensor {
+	if x.Dim(0) > 1 && x.Stride(0) != ggml.F32.BlockBytes() {
+		x = c.Cont(x)
+	}
+	n := x.Dim(2) / max(1, rows)
+	return c.View(x, []int64{x.Dim(0), x.Dim(1), n, rows}, []int64{x.Stride(1), x.Stride(2), n * x.Stride(2)}, 0)
 }
 
 // stepped divides the result of an op of ggml for a number of tokens: y, then the states of the slots.

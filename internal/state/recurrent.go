@@ -67,6 +67,12 @@ func (r *Recurrent) Before(t *nn.Tape, p Pass) *ggml.Tensor {
 	return t.C.Reshape(t.C.GetRows(r.divided(t.C, r.x), r.rows(t, p, "read", r.parts, current)), r.x.Dim(0), p.Slots)
 }
 
+// Written returns the rows I32 [slots] of Stored's vectors that hold the states after a pass. An op that writes them takes the place
+// of Write.
+func (r *Recurrent) Written(t *nn.Tape, p Pass) *ggml.Tensor {
+	return r.rows(t, p, "written", 1, (*recurrentSlot).next)
+}
+
 // Write stores the vectors [m, slots] after a pass.
 func (r *Recurrent) Write(t *nn.Tape, p Pass, x *ggml.Tensor) {
 	t.Graph.Expand(t.C.SetRows(r.divided(t.C, r.x), r.divided(t.C, x), r.rows(t, p, "written", r.parts, (*recurrentSlot).next)))

@@ -43,10 +43,13 @@ func recur[In any](p Place, t *nn.Tape, number int, in In, whole func(In) *nn.Va
 	s := kept.(*state.Recurrent)
 	y := step.Build(t, nn.Next[In]{
 		In: in, Slots: p.Pass.Slots,
-		Stored: func() (states, rows *ggml.Tensor) { return s.Stored(t, p.Pass) },
-		Before: func() *ggml.Tensor { return s.Before(t, p.Pass) },
+		Stored:  func() (states, rows *ggml.Tensor) { return s.Stored(t, p.Pass) },
+		Before:  func() *ggml.Tensor { return s.Before(t, p.Pass) },
+		Written: func() *ggml.Tensor { return s.Written(t, p.Pass) },
 	})
-	s.Write(t, p.Pass, y.States)
+	if y.States != nil {
+		s.Write(t, p.Pass, y.States)
+	}
 	return y.Y
 }
 

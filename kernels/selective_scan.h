@@ -1,0 +1,12 @@
+// The selective scan of Mamba-2 (arXiv 2405.21060) for the next tokens of sequences. States are read and written where they are
+// kept, and each row of a state stays in registers for four tokens.
+#ifndef KERN_SELECTIVE_SCAN_H
+#define KERN_SELECTIVE_SCAN_H
+
+#include "kern.h"
+
+// x [size, heads, n, rows], dt [heads, n, rows], a [heads], b and c [d, groups, n, rows], states [d·size·heads, vectors], and the
+// vectors that each row reads and writes → y [size, heads, n, rows]
+KERN_OP(selective_scan);
+
+#endif
