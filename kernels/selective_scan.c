@@ -11,7 +11,7 @@ enum { LANES = KERN_LANES, TOKENS = 4 }; // tokens for which a row of a state st
 struct kern_scan {
 	const float *x, *dt, *b, *c;
 	float *y;
-	float a; // negative
+	float a, skip; // a is negative, skip is D
 	int64_t size, d, n, x_stride, dt_stride, b_stride, c_stride, y_stride;
 };
 
@@ -42,7 +42,7 @@ KERN_SCAN_INLINE void kern_scan_row(float *to, const float *from, const struct k
 		}
 		to[i] = s;
 	}
-	KERN_SCAN_EACH(k, tokens) h->y[k * h->y_stride + row] = kern_sum_lanes(&sums[k]) + rest[k];
+	KERN_SCAN_EACH(k, tokens) h->y[k * h->y_stride + row] = kern_sum_lanes(&sums[k]) + rest[k] + h->skip * h->x[k * h->x_stride + row];
 }
 
 KERN_CLONES static void kern_scan_tokens(float *to, const float *from, const struct kern_scan *h, const struct kern_scan_steps *t) {
@@ -92,9 +92,12 @@ static int64_t kern_scan_stride(const struct ggml_tensor *t) { return t->nb[2] /
 
 static struct kern_scan kern_scan_of(struct ggml_tensor *y, int64_t row, int64_t head) {
 	const struct ggml_tensor *x = y->src[0], *dt = y->src[1], *a = y->src[2], *b = y->src[3], *c = y->src[4];
-	int64_t heads = x->ne[1], group = head / (heads / b->ne[1]);
+	int64_t group = head / (x->ne[1] / b->ne[1]);
+	const struct kern_scan_params *p = kern_params(y);
+	const struct ggml_tensor *skip = kern_optional(y, p->d);
 	return (struct kern_scan){
 		.x = kern_scan_at(x, row, head), .dt = (const float *)((const char *)dt->data + row * dt->nb[2]) + head, .a = ((const float *)a->data)[head],
+		.skip = skip == NULL ? 0 : ((const float *)skip->data)[head],
 		.b = kern_scan_at(b, row, group), .c = kern_scan_at(c, row, group), .y = kern_scan_at(y, row, head),
 		.size = x->ne[0], .d = b->ne[0], .n = x->ne[2], .x_stride = kern_scan_stride(x), .dt_stride = dt->nb[1] / sizeof(float),
 		.b_stride = kern_scan_stride(b), .c_stride = kern_scan_stride(c), .y_stride = kern_scan_stride(y),

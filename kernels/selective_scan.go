@@ -16,6 +16,7 @@ type Scan struct {
 	DT   *ggml.Tensor // [heads, n, rows], with contiguous rows
 	A    *ggml.Tensor // [heads], contiguous
 	B, C *ggml.Tensor // [d, groups, n, rows], with contiguous rows
+	D    *ggml.Tensor // [heads], contiguous; nil: none
 	// States [d·size·heads, vectors], contiguous, holds the states of sequences. Read and Written I32 [rows] are the vectors before
 	// the first and after the last token of each row, which may be the same. Rows are computed one after the other.
 	States, Read, Written *ggml.Tensor
@@ -29,18 +30,19 @@ var selectiveScan = &ggml.NativeOp{
 // SelectiveScan returns y [size, heads, n, rows] of the scan of Mamba-2 (arXiv 2405.21060), contiguous, and writes the states after
 // the last tokens into States. Each head has a matrix S [d, size]; for each token
 //
-//	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C,  Δ = log(1 + exp(dt))
+//	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C + D·x,  Δ = log(1 + exp(dt))
 //
 // It is [ggml.Context.SSMScan] for one A a head, and copies no states. A row with a vector that does not exist gets NaN, and writes
 // nothing. Threads share heads, and the result does not depend on their number. It is an op of the CPU backend, and has no
 // backward. States must lie in the CPU's memory: a [ggml.Scheduler] would copy others, and the op would change the copy.
 func SelectiveScan(c *ggml.Context, s Scan) *ggml.Tensor {
-	all := []*ggml.Tensor{s.X, s.DT, s.A, s.B, s.C, s.States, s.Read, s.Written}
+	all := operands{s.X, s.DT, s.A, s.B, s.C, s.States, s.Read, s.Written}
+	p := params(C.struct_kern_scan_params{d: all.addOptional(s.D)})
 	return c.BuildOp(selectiveScan.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
 		if requireScan(b, s); !b.OK() {
 			return nil
 		}
-		return b.Native(selectiveScan, nil, ggml.F32, s.X.Shape()...)
+		return b.Native(selectiveScan, p, ggml.F32, s.X.Shape()...)
 	})
 }
 
@@ -60,6 +62,10 @@ func requireScan(b *ggml.OpBuilder, s Scan) {
 	b.Require(s.B.Dim(2) == n && s.B.Dim(3) == rows, "X and B must be equal in ne2 and ne3")
 	b.Require(shapeOf(s.DT) == [4]int64{heads, n, rows, 1}, "DT must be [heads, n, rows] of X, [%d, %d, %d]", heads, n, rows)
 	b.Require(s.A.NumElements() == heads, "A must have %d elements, one for each head of X", heads)
+	if s.D != nil {
+		requireF32(b, "D", s.D)
+		b.Require(s.D.NumElements() == heads, "D must have %d elements, one for each head of X", heads)
+	}
 	states := shapeOf(s.States)
 	b.Require(states == [4]int64{d * size * heads, states[1], 1, 1}, "States must be [d·size·heads, vectors], vectors of %d elements", d*size*heads)
 	for i, t := range []*ggml.Tensor{s.Read, s.Written} {

@@ -5,8 +5,12 @@
 
 #include "kern.h"
 
+struct kern_scan_params {
+	int32_t d; // operand index; 0 if absent
+};
+
 // x [size, heads, n, rows], dt [heads, n, rows], a [heads], b and c [d, groups, n, rows], states [d·size·heads, vectors], and the
-// vectors that each row reads and writes → y [size, heads, n, rows]
+// vectors that each row reads and writes; optional: d [heads] → y [size, heads, n, rows]
 KERN_OP(selective_scan);
 
 #endif

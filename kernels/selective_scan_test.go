@@ -15,14 +15,21 @@ import (
 )
 
 func scanOf(x tensors) kernels.Scan {
-	return kernels.Scan{X: x[0], DT: x[1], A: x[2], B: x[3], C: x[4], States: x[5], Read: x[6], Written: x[7]}
+	s := kernels.Scan{X: x[0], DT: x[1], A: x[2], B: x[3], C: x[4], States: x[5], Read: x[6], Written: x[7]}
+	if len(x) > 8 {
+		s.D = x[8]
+	}
+	return s
 }
 
 // scanRef returns y and the states after the last tokens.
 func scanRef(x refs) (y, after refmath.Tensor) {
 	before := refmath.From(x[5].Data, x[3].Ne[0], x[0].Ne[0], x[0].Ne[1], x[5].Ne[1])
 	all := refmath.SSMScan(before, x[0], x[1], refmath.From(x[2].Data, 1, x[2].Ne[0]), x[3], x[4], x[6]).Data
-	n := len(x[0].Data)
+	n, size, heads := len(x[0].Data), int(x[0].Ne[0]), int(x[0].Ne[1])
+	for i := range all[:n] {
+		all[i] += x[8].Data[i/size%heads] * x[0].Data[i]
+	}
 	return refmath.From(all[:n], x[0].Ne[:]...), refmath.From(all[n:], x[5].Ne[0], x[6].Ne[0])
 }
 
@@ -38,7 +45,7 @@ func scanOperands(d *draw) []operand {
 	return []operand{
 		d.Normal(size, heads, n, rows), d.Normal(heads, n, rows), {Type: ggml.F32, Values: refmath.Uniform(d.Rand, -2, -0.1, heads)},
 		d.Normal(elements, groups, n, rows), d.Normal(elements, groups, n, rows), d.Normal(elements*size*heads, vectors).As(ggml.F32),
-		{Type: ggml.I32, Values: read}, {Type: ggml.I32, Values: written},
+		{Type: ggml.I32, Values: read}, {Type: ggml.I32, Values: written}, d.Normal(heads).As(ggml.F32),
 	}
 }
 

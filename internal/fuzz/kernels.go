@@ -69,8 +69,8 @@ var kernelFunctions = map[string]any{
 	"ShortConvolutionGrad": func(c ggmlContext, dy, x, kernel, bias, positions *tensor, before int64, step int, silu bool) *tensor {
 		return kernels.ShortConvolutionGrad(c, dy, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
 	},
-	"SelectiveScan": func(c ggmlContext, x, dt, a, b, cc, states, read, written *tensor) *tensor {
-		return kernels.SelectiveScan(c, kernels.Scan{X: x, DT: dt, A: a, B: b, C: cc, States: states, Read: read, Written: written})
+	"SelectiveScan": func(c ggmlContext, x, dt, a, b, cc, states, read, written, d *tensor) *tensor {
+		return kernels.SelectiveScan(c, kernels.Scan{X: x, DT: dt, A: a, B: b, C: cc, D: d, States: states, Read: read, Written: written})
 	},
 	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor, unit float32, state *tensor) *tensor {
 		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts, State: state, Unit: unit})
@@ -325,7 +325,7 @@ func recurrenceKernels() {
 		vector := func() *tensor { return p.ids(vectors, ggml.I32, rows) }
 		return list{
 			p.shaped(f32, [4]int64{size, heads, n, rows}), p.contiguous(f32, heads, n, rows), p.contiguous(f32, heads), shared(), shared(),
-			p.contiguous(f32, d*size*heads, vectors), vector(), vector(),
+			p.contiguous(f32, d*size*heads, vectors), vector(), vector(), p.maybe(func() *tensor { return p.contiguous(f32, heads) }),
 		}
 	}, "SelectiveScan")
 	delta := func(p *program) list {

@@ -5,7 +5,7 @@ import "github.com/goggml/ggml"
 // A selective scan (Mamba, arXiv 2312.00752) keeps a matrix S [d, size] for each head, zero at the start of a sample. For
 // each token:
 //
-//	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C,  Δ = log(1 + exp(dt))
+//	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C + D·x,  Δ = log(1 + exp(dt))
 //
 // If A is a number for each head (Mamba-2), training computes it by chunks of tokens, see [tokenChunks]; if A differs
 // between the elements of a state, by pairs of tokens. The backward pass recomputes everything from the operands.
@@ -16,6 +16,7 @@ type Scan struct {
 	DT     *Value       // [heads, n]
 	A      *ggml.Tensor // a weight [heads] or [1, heads]; or [d, heads], with heads of one element and one group
 	B, C   *Value       // [d, groups, n]; heads of a group follow each other
+	D      *ggml.Tensor // a weight [heads] or [1, heads]; nil: none
 	Rows   int64        // of equal length
 	Packed bool         // a row may hold several samples
 	Chunk  int64        // tokens of a chunk; 0: chunkLength
@@ -28,9 +29,17 @@ func (t *Tape) SelectiveScan(s Scan) *Value {
 	byHead := t.Heads(steps, heads) // [1, heads, n]
 	x := t.Mul(s.X, byHead)
 	if s.A.NumElements() > heads {
-		return t.elementScan(s, x, steps)
+		return s.skip(t, t.elementScan(s, x, steps))
 	}
-	return t.headScan(s, x, t.MulHeads(byHead, s.A))
+	return s.skip(t, t.headScan(s, x, t.MulHeads(byHead, s.A)))
+}
+
+// skip adds D·x to y.
+func (s Scan) skip(t *Tape, y *Value) *Value {
+	if s.D == nil {
+		return y
+	}
+	return t.Add(y, t.MulHeads(s.X, s.D))
 }
 
 // SelectiveScanStep scans the next tokens of sequences, with states of d·size·heads elements.
@@ -43,5 +52,7 @@ var SelectiveScanStep = &Op[Next[Scan], Stepped]{func(t *Tape, o Next[Scan]) Ste
 		State: c.Reshape(states, d, size, heads, states.Dim(1)), X: by(s.X.T), DT: c.Reshape(contiguous(c, s.DT.T), heads, n, slots),
 		A: c.Reshape(s.A, s.A.NumElements()/max(1, heads), heads), B: by(s.B.T), C: by(s.C.T), IDs: rows,
 	})
-	return stepped(c, all, size, heads, n*slots, slots)
+	y := stepped(c, all, size, heads, n*slots, slots)
+	y.Y = s.skip(t, y.Y)
+	return y
 }}

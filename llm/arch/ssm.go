@@ -19,8 +19,8 @@ type ScanSizes struct {
 	ConvLength int
 }
 
-// scan returns what a selective scan reads of its states, and D·x, [inner, n]: of x [inner, n], B and C [states·groups, n] and dt
-// [heads, n]. D has a number for each head, and so has A, or for each element of a head's state.
+// scan returns the selective scan [inner, n] of x [inner, n], B and C [states·groups, n] and dt [heads, n]. D has a number for each
+// head, and so has A, or for each element of a head's state.
 func (s ScanSizes) scan(p Place, t *nn.Tape, x, b, c, dt *nn.Value, perHead []int64, byElement bool) *nn.Value {
 	heads, groups := int64(s.Heads), int64(s.Groups)
 	a := Weight{Kind: "ssm_a", Shape: perHead, Role: Decay, Init: decays}
@@ -28,10 +28,10 @@ func (s ScanSizes) scan(p Place, t *nn.Tape, x, b, c, dt *nn.Value, perHead []in
 		a.Shape, a.Init = []int64{int64(s.StateSize), heads}, s.countingDecays
 	}
 	o := nn.Scan{
-		X: t.Heads(x, heads), DT: dt, A: p.Weight(a), B: t.Heads(b, groups), C: t.Heads(c, groups), Rows: p.Rows, Packed: p.Packed,
+		X: t.Heads(x, heads), DT: dt, A: p.Weight(a), B: t.Heads(b, groups), C: t.Heads(c, groups),
+		D: p.Weight(Weight{Kind: "ssm_d", Shape: perHead, Role: Skip, Init: ones}), Rows: p.Rows, Packed: p.Packed,
 	}
-	skipped := t.MulHeads(o.X, p.Weight(Weight{Kind: "ssm_d", Shape: perHead, Role: Skip, Init: ones}))
-	return t.Flat(t.Add(recur(p, t, 1, o, t.SelectiveScan, nn.SelectiveScanStep), skipped))
+	return t.Flat(recur(p, t, 1, o, t.SelectiveScan, nn.SelectiveScanStep))
 }
 
 // recur computes a recurrence from the part's state of this number, or of whole sequences if there are no states.
