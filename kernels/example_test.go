@@ -226,8 +226,8 @@ func ExampleGatedDeltaRuleGrad() {
 	// Output: [1 1 2] [1.5 0.5]
 }
 
-// Each token leaves half of what it finds, as exp(−Δ) is a half for Δ = log 2, and adds Δ times itself: of a sequence whose state
-// is vector 0, and is vector 1 after it.
+// With A = −1 and Δ = log 2 each token halves the state, and then adds Δ·x. The sequence reads vector 0 of the states and writes
+// vector 1.
 func ExampleSelectiveScan() {
 	s := newSheet()
 	x, ones, dt := s.f32([]float32{1, 2}, 1, 1, 2), s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, 0}, 1, 2)

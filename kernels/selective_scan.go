@@ -32,7 +32,7 @@ var selectiveScan = &ggml.NativeOp{
 //
 //	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C + D·x,  Δ = log(1 + exp(dt))
 //
-// It is [ggml.Context.SSMScan] for one A a head, and copies no states. A row with a vector that does not exist gets NaN, and writes
+// It is [ggml.Context.SSMScan] for one A a head, plus D·x, and copies no states. A row with a vector that does not exist gets NaN, and writes
 // nothing. Threads share heads, and the result does not depend on their number. It is an op of the CPU backend, and has no
 // backward. States must lie in the CPU's memory: a [ggml.Scheduler] would copy others, and the op would change the copy.
 func SelectiveScan(c *ggml.Context, s Scan) *ggml.Tensor {
@@ -65,6 +65,7 @@ func requireScan(b *ggml.OpBuilder, s Scan) {
 	if s.D != nil {
 		requireF32(b, "D", s.D)
 		b.Require(s.D.NumElements() == heads, "D must have %d elements, one for each head of X", heads)
+		b.RequireNoOverlap(s.States, s.D)
 	}
 	states := shapeOf(s.States)
 	b.Require(states == [4]int64{d * size * heads, states[1], 1, 1}, "States must be [d·size·heads, vectors], vectors of %d elements", d*size*heads)

@@ -1,5 +1,5 @@
 // The selective scan of Mamba-2 (arXiv 2405.21060) for the next tokens of sequences. States are read and written where they are
-// kept, and each row of a state stays in registers for four tokens.
+// kept. For four tokens, each row of a head's matrix is in registers.
 #ifndef KERN_SELECTIVE_SCAN_H
 #define KERN_SELECTIVE_SCAN_H
 
