@@ -91,6 +91,6 @@ func Adapter(t testing.TB, m *model.Model, words []string) *lora.Adapter {
 	packed := need.Value(samples.Packed(1))(t)
 	a := need.Value(lora.New(m, lora.Options{Rank: 16, Alpha: 32, Init: lora.InitKaiming, Seed: 1, Targets: []string{lora.AllLinear, "output"}}))(t)
 	t.Cleanup(func() { a.Close() })
-	run(t, m, train.Trainables{Adapters: a.WithScale(1)}, packed, train.Schedule{Peak: 0.64 / float64(m.Config().Embd), Warmup: 5, Steps: 150}, 8)
+	run(t, m, train.Trainables{Adapters: a.WithScale(1)}, packed, train.Schedule{Peak: 0.64 / float64(m.Config().Embd), Warmup: 5, Steps: 200}, 8)
 	return a
 }
