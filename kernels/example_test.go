@@ -232,7 +232,7 @@ func ExampleSelectiveScan() {
 	s := newSheet()
 	x, ones, dt := s.f32([]float32{1, 2}, 1, 1, 2), s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, 0}, 1, 2)
 	states := s.f32([]float32{4, 0}, 1, 2)
-	scan := kernels.Scan{
+	scan := kernels.ScanOperands{
 		X: x, DT: dt, A: s.f32([]float32{-1}, 1), B: ones, C: ones, States: states, Read: s.i32([]int32{0}, 1), Written: s.i32([]int32{1}, 1),
 	}
 	s.show(kernels.SelectiveScan(s.Context, scan), states)

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Scan holds the operands of [SelectiveScan]: rows of n tokens, where heads/groups heads share the B and C of a group. All are F32.
-type Scan struct {
+// ScanOperands holds the operands of [SelectiveScan]: rows of n tokens, where heads/groups heads share the B and C of a group. All are F32.
+type ScanOperands struct {
 	X    *ggml.Tensor // [size, heads, n, rows], with contiguous rows
 	DT   *ggml.Tensor // [heads, n, rows], with contiguous rows
 	A    *ggml.Tensor // [heads], contiguous
@@ -35,7 +35,7 @@ var selectiveScan = &ggml.NativeOp{
 // It is [ggml.Context.SSMScan] for one A a head, plus D·x, and copies no states. A row with a vector that does not exist gets NaN, and writes
 // nothing. Threads share heads, and the result does not depend on their number. It is an op of the CPU backend, and has no
 // backward. States must lie in the CPU's memory: a [ggml.Scheduler] would copy others, and the op would change the copy.
-func SelectiveScan(c *ggml.Context, s Scan) *ggml.Tensor {
+func SelectiveScan(c *ggml.Context, s ScanOperands) *ggml.Tensor {
 	all := operands{s.X, s.DT, s.A, s.B, s.C, s.States, s.Read, s.Written}
 	p := params(C.struct_kern_scan_params{d: all.addOptional(s.D)})
 	return c.BuildOp(selectiveScan.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
@@ -46,7 +46,7 @@ func SelectiveScan(c *ggml.Context, s Scan) *ggml.Tensor {
 	})
 }
 
-func requireScan(b *ggml.OpBuilder, s Scan) {
+func requireScan(b *ggml.OpBuilder, s ScanOperands) {
 	x, d := s.X, s.B.Dim(0)
 	size, heads, n, rows := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
 	for i, t := range []*ggml.Tensor{x, s.DT, s.B, s.C} {

@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func scanOf(x tensors) kernels.Scan {
-	s := kernels.Scan{X: x[0], DT: x[1], A: x[2], B: x[3], C: x[4], States: x[5], Read: x[6], Written: x[7]}
+func scanOf(x tensors) kernels.ScanOperands {
+	s := kernels.ScanOperands{X: x[0], DT: x[1], A: x[2], B: x[3], C: x[4], States: x[5], Read: x[6], Written: x[7]}
 	if len(x) > 8 {
 		s.D = x[8]
 	}

@@ -70,7 +70,7 @@ var kernelFunctions = map[string]any{
 		return kernels.ShortConvolutionGrad(c, dy, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
 	},
 	"SelectiveScan": func(c ggmlContext, x, dt, a, b, cc, states, read, written, d *tensor) *tensor {
-		return kernels.SelectiveScan(c, kernels.Scan{X: x, DT: dt, A: a, B: b, C: cc, D: d, States: states, Read: read, Written: written})
+		return kernels.SelectiveScan(c, kernels.ScanOperands{X: x, DT: dt, A: a, B: b, C: cc, D: d, States: states, Read: read, Written: written})
 	},
 	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts, read *tensor, unit float32, state *tensor) *tensor {
 		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, Read: read, V: v, G: g, Beta: beta, Starts: starts, State: state, Unit: unit})

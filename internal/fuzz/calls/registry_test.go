@@ -426,7 +426,7 @@ var public = registry{
 		reflect.TypeFor[kernels.GateOperands](),
 		reflect.TypeFor[kernels.LoRAPair](),
 		reflect.TypeFor[kernels.Pair](),
-		reflect.TypeFor[kernels.Scan](),
+		reflect.TypeFor[kernels.ScanOperands](),
 		reflect.TypeFor[kernels.ScoreOptions](),
 		reflect.TypeFor[kernels.ShortConv](),
 		reflect.TypeFor[llm.Adapter](),
