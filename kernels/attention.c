@@ -13,10 +13,6 @@ enum { KERN_QUERIES = 64, KERN_QUERIES_LONG = 128, KERN_LONG = 1024 };
 
 static int64_t kern_block_size(const struct ggml_tensor *q) { return q->ne[2] > KERN_LONG ? KERN_QUERIES_LONG : KERN_QUERIES; }
 
-static float *kern_vector(struct kern_head h, int64_t i) { return h.data + i * h.ld; }
-
-static struct kern_head kern_head_from(struct kern_head h, int64_t i) { return (struct kern_head){kern_vector(h, i), h.ld}; }
-
 // The operands of an op, and one of its heads.
 struct kern_operands {
 	const struct ggml_tensor *q, *k, *v, *sinks; // the last may be NULL

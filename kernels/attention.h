@@ -4,7 +4,7 @@
 #ifndef KERN_ATTENTION_H
 #define KERN_ATTENTION_H
 
-#include "kern.h"
+#include "head.h"
 
 struct kern_attention_params {
 	float scale;
@@ -13,17 +13,6 @@ struct kern_attention_params {
 	int32_t parts;                // number of parts of the heads that share keys and values, for the gradients
 	int32_t first_visible, hidden, sinks; // operand indices; 0 if absent
 };
-
-// The vectors of a head: a matrix [size, n].
-struct kern_head {
-	float *data;
-	int64_t ld;
-};
-
-static inline struct kern_head kern_head_of(const struct ggml_tensor *t, int64_t head, int64_t sample) {
-	int64_t ld = t->ne[2] > 1 ? (int64_t)(t->nb[2] / sizeof(float)) : t->ne[0];
-	return (struct kern_head){(float *)((char *)t->data + head * t->nb[1] + sample * t->nb[3]), ld};
-}
 
 // q [size, heads, n, batch], k and v [size, groups, n, batch]; optional: for each query, I32
 // [n, batch], the first visible key, and the bounds [from, to) of the hidden keys; the sinks [heads]

@@ -1,6 +1,7 @@
 #include "delta_rule.h"
 #include "delta_rule_chunks.h"
 #include "chunks.h"
+#include "head.h"
 #include "scratch.h"
 
 #include <string.h>
@@ -215,24 +216,19 @@ static float *kern_delta_state(float *states, const struct ggml_tensor *v, int64
 	return states + (row * v->ne[1] + head) * v->ne[0] * v->ne[0];
 }
 
-// A row and head of a tensor [size, heads, n, rows].
-static float *kern_delta_at(const struct ggml_tensor *t, int64_t row, int64_t head) {
-	return (float *)((char *)t->data + row * t->nb[3] + head * t->nb[1]);
-}
-
-static int64_t kern_delta_stride(const struct ggml_tensor *t) { return t->nb[2] / sizeof(float); }
-
 // Value head h of a row, and the key head that it uses.
 static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *src, struct kern_delta_optional there, int64_t row, int64_t h) {
-	const struct ggml_tensor *q = src[0], *k = src[1], *v = src[2], *read = there.read == NULL ? k : there.read;
-	int64_t n = v->ne[2], size = v->ne[0], heads = v->ne[1], key = h % k->ne[1], number = row * n * heads + h, rates = kern_delta_by_row(src) ? size : 1;
+	const struct ggml_tensor *v = src[2];
+	int64_t n = v->ne[2], size = v->ne[0], heads = v->ne[1], key = h % src[1]->ne[1], number = row * n * heads + h, rates = kern_delta_by_row(src) ? size : 1;
+	struct kern_head q = kern_head_of(src[0], key, row), k = kern_head_of(src[1], key, row), values = kern_head_of(v, h, row);
+	struct kern_head read = there.read == NULL ? k : kern_head_of(there.read, key, row);
 	return (struct kern_delta_head){
-		.q = kern_delta_at(q, row, key), .k = kern_delta_at(k, row, key), .read = kern_delta_at(read, row, key), .v = kern_delta_at(v, row, h),
+		.q = q.data, .k = k.data, .read = read.data, .v = values.data,
 		.g = (const float *)src[3]->data + number * rates, .beta = (const float *)src[4]->data + number,
 		.starts = there.starts == NULL ? NULL : (const int32_t *)there.starts->data + row * n,
 		.state = there.state == NULL ? NULL : kern_delta_state(there.state->data, v, row, h),
-		.size = size, .n = n, .q_stride = kern_delta_stride(q), .k_stride = kern_delta_stride(k), .read_stride = kern_delta_stride(read),
-		.v_stride = kern_delta_stride(v), .y_stride = heads * size, .number_stride = heads, .rates = rates, .bf16 = there.p.bf16 != 0, .unit = there.p.unit,
+		.size = size, .n = n, .q_stride = q.ld, .k_stride = k.ld, .read_stride = read.ld,
+		.v_stride = values.ld, .y_stride = heads * size, .number_stride = heads, .rates = rates, .bf16 = there.p.bf16 != 0, .unit = there.p.unit,
 	};
 }
 
@@ -399,7 +395,7 @@ KERN_OP(gated_delta_rule_grad) {
 	for (int64_t c; (c = kern_next_chunk(dst, keys * v->ne[3], nth)) >= 0;) {
 		for (int64_t row = c / keys, head = c % keys; head < heads; head += keys) {
 			struct kern_delta_head h = kern_delta_head(src, there, row, head);
-			h.dy = kern_delta_at(dy, row, head);
+			h.dy = kern_head_of(dy, head, row).data;
 			struct kern_delta_grads to = kern_delta_grads_of(dst->data, there.p, &h, keys, v->ne[3], row, head);
 			kern_delta_clear_grads(to, &h, head < keys);
 			if (there.p.chunks != 0) {

@@ -226,7 +226,7 @@ func ExampleGatedDeltaRuleGrad() {
 	// Output: [1 1 2] [1.5 0.5]
 }
 
-// With A = −1 and Δ = log 2 each token halves the state, and then adds Δ·x. The sequence reads vector 0 of the states and writes
+// With A = −1 and Δ = log 2 each token multiplies the state by 1/2, and then adds Δ·x. The sequence reads vector 0 of the states and writes
 // vector 1.
 func ExampleSelectiveScan() {
 	s := newSheet()

@@ -1,5 +1,6 @@
 #include "selective_scan.h"
 #include "chunks.h"
+#include "head.h"
 #include "vector.h"
 
 enum { LANES = KERN_LANES, TOKENS = 4 }; // tokens for which a row of a state stays in registers
@@ -7,12 +8,13 @@ enum { LANES = KERN_LANES, TOKENS = 4 }; // tokens for which a row of a state st
 #define KERN_SCAN_INLINE __attribute__((always_inline)) static inline
 #define KERN_SCAN_EACH(i, n) _Pragma("GCC unroll 4") for (int i = 0; i < n; i++)
 
-// The operands of a head of a row, from one token on. The strides are distances of tokens.
+// The operands of a head of a row, from one token on.
 struct kern_scan {
-	const float *x, *dt, *b, *c;
-	float *y;
-	float a, skip; // a is negative, skip is D
-	int64_t size, d, n, x_stride, dt_stride, b_stride, c_stride, y_stride;
+	struct kern_head x, b, c, y;
+	const float *dt;
+	int64_t dt_stride; // distance of tokens
+	float a, skip;     // skip is D
+	int64_t size, d, n;
 };
 
 // What tokens do: S ← decay·S + step·b·xᵀ.
@@ -20,40 +22,39 @@ struct kern_scan_steps {
 	float step[TOKENS], decay[TOKENS];
 };
 
-// A row of the state is read and written once for all tokens. `tokens` is a constant.
+// The row of the state of an element of x is read and written once for all tokens. `tokens` is a constant.
 KERN_SCAN_INLINE void kern_scan_row(float *to, const float *from, const struct kern_scan *h, const struct kern_scan_steps *t, int64_t row, const int tokens) {
 	int64_t d = h->d, i = 0;
 	float x[TOKENS], rest[TOKENS] = {0};
 	kern_lanes sums[TOKENS] = {{0}};
-	KERN_SCAN_EACH(k, tokens) x[k] = h->x[k * h->x_stride + row] * t->step[k];
+	KERN_SCAN_EACH(k, tokens) x[k] = kern_vector(h->x, k)[row] * t->step[k];
 	for (; i + LANES <= d; i += LANES) {
 		kern_lanes s = *(const kern_lanes_anywhere *)(from + i);
 		KERN_SCAN_EACH(k, tokens) {
-			s = s * t->decay[k] + *(const kern_lanes_anywhere *)(h->b + k * h->b_stride + i) * x[k];
-			sums[k] += s * *(const kern_lanes_anywhere *)(h->c + k * h->c_stride + i);
+			s = s * t->decay[k] + *(const kern_lanes_anywhere *)(kern_vector(h->b, k) + i) * x[k];
+			sums[k] += s * *(const kern_lanes_anywhere *)(kern_vector(h->c, k) + i);
 		}
 		*(kern_lanes_anywhere *)(to + i) = s;
 	}
 	for (; i < d; i++) {
 		float s = from[i];
 		KERN_SCAN_EACH(k, tokens) {
-			s = s * t->decay[k] + h->b[k * h->b_stride + i] * x[k];
-			rest[k] += s * h->c[k * h->c_stride + i];
+			s = s * t->decay[k] + kern_vector(h->b, k)[i] * x[k];
+			rest[k] += s * kern_vector(h->c, k)[i];
 		}
 		to[i] = s;
 	}
-	KERN_SCAN_EACH(k, tokens) h->y[k * h->y_stride + row] = kern_sum_lanes(&sums[k]) + rest[k] + h->skip * h->x[k * h->x_stride + row];
+	KERN_SCAN_EACH(k, tokens) kern_vector(h->y, k)[row] = kern_sum_lanes(&sums[k]) + rest[k] + h->skip * kern_vector(h->x, k)[row];
 }
 
-KERN_CLONES static void kern_scan_tokens(float *to, const float *from, const struct kern_scan *h, const struct kern_scan_steps *t) {
-	for (int64_t row = 0; row < h->size; row++) {
-		kern_scan_row(to + row * h->d, from + row * h->d, h, t, row, TOKENS);
-	}
-}
-
-KERN_CLONES static void kern_scan_token(float *to, const float *from, const struct kern_scan *h, const struct kern_scan_steps *t) {
-	for (int64_t row = 0; row < h->size; row++) {
-		kern_scan_row(to + row * h->d, from + row * h->d, h, t, row, 1);
+// All rows of the state, for one token or for TOKENS.
+KERN_CLONES static void kern_scan_rows(float *to, const float *from, const struct kern_scan *h, const struct kern_scan_steps *t, int64_t tokens) {
+	for (int64_t row = 0; row < h->size; row++, to += h->d, from += h->d) {
+		if (tokens == 1) {
+			kern_scan_row(to, from, h, t, row, 1);
+		} else {
+			kern_scan_row(to, from, h, t, row, TOKENS);
+		}
 	}
 }
 
@@ -73,22 +74,11 @@ static void kern_scan_all(float *to, const float *from, struct kern_scan h) {
 	while (h.n > 0) {
 		int64_t tokens = h.n < TOKENS ? 1 : TOKENS;
 		struct kern_scan_steps t = kern_scan_steps(&h, tokens);
-		if (tokens == 1) {
-			kern_scan_token(to, from, &h, &t);
-		} else {
-			kern_scan_tokens(to, from, &h, &t);
-		}
-		from = to, h.n -= tokens;
-		h.x += tokens * h.x_stride, h.dt += tokens * h.dt_stride, h.b += tokens * h.b_stride, h.c += tokens * h.c_stride, h.y += tokens * h.y_stride;
+		kern_scan_rows(to, from, &h, &t, tokens);
+		from = to, h.n -= tokens, h.dt += tokens * h.dt_stride;
+		h.x = kern_head_from(h.x, tokens), h.b = kern_head_from(h.b, tokens), h.c = kern_head_from(h.c, tokens), h.y = kern_head_from(h.y, tokens);
 	}
 }
-
-// The first token of a row and head of a tensor [m, heads, n, rows].
-static float *kern_scan_at(const struct ggml_tensor *t, int64_t row, int64_t head) {
-	return (float *)((char *)t->data + row * t->nb[3] + head * t->nb[1]);
-}
-
-static int64_t kern_scan_stride(const struct ggml_tensor *t) { return t->nb[2] / sizeof(float); }
 
 static struct kern_scan kern_scan_of(struct ggml_tensor *y, int64_t row, int64_t head) {
 	const struct ggml_tensor *x = y->src[0], *dt = y->src[1], *a = y->src[2], *b = y->src[3], *c = y->src[4];
@@ -96,11 +86,10 @@ static struct kern_scan kern_scan_of(struct ggml_tensor *y, int64_t row, int64_t
 	const struct kern_scan_params *p = kern_params(y);
 	const struct ggml_tensor *skip = kern_optional(y, p->d);
 	return (struct kern_scan){
-		.x = kern_scan_at(x, row, head), .dt = (const float *)((const char *)dt->data + row * dt->nb[2]) + head, .a = ((const float *)a->data)[head],
-		.skip = skip == NULL ? 0 : ((const float *)skip->data)[head],
-		.b = kern_scan_at(b, row, group), .c = kern_scan_at(c, row, group), .y = kern_scan_at(y, row, head),
-		.size = x->ne[0], .d = b->ne[0], .n = x->ne[2], .x_stride = kern_scan_stride(x), .dt_stride = dt->nb[1] / sizeof(float),
-		.b_stride = kern_scan_stride(b), .c_stride = kern_scan_stride(c), .y_stride = kern_scan_stride(y),
+		.x = kern_head_of(x, head, row), .b = kern_head_of(b, group, row), .c = kern_head_of(c, group, row), .y = kern_head_of(y, head, row),
+		.dt = (const float *)((const char *)dt->data + row * dt->nb[2]) + head, .dt_stride = dt->nb[1] / sizeof(float),
+		.a = ((const float *)a->data)[head], .skip = skip == NULL ? 0 : ((const float *)skip->data)[head],
+		.size = x->ne[0], .d = b->ne[0], .n = x->ne[2],
 	};
 }
 
@@ -113,7 +102,7 @@ static float *kern_scan_vector(const struct ggml_tensor *states, const struct gg
 static void kern_scan_unknown(const struct kern_scan *h) {
 	for (int64_t k = 0; k < h->n; k++) {
 		for (int64_t i = 0; i < h->size; i++) {
-			h->y[k * h->y_stride + i] = NAN;
+			kern_vector(h->y, k)[i] = NAN;
 		}
 	}
 }
