@@ -75,11 +75,11 @@ func (d DeltaRule) tokens() int64 { return d.V.T.Dim(2) / max(1, d.Rows) }
 // heads divides x [size, heads, n·rows], whose heads and tokens may lie apart, into rows.
 func (d DeltaRule) heads(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return inRows(c, x, d.Rows) }
 
-// vectors and numbers divide the tokens of x [size, heads, n·rows] and of x [heads, n·rows] into rows, contiguous.
+// vectors divides x [size, heads, n·rows] into rows, contiguous.
 func (d DeltaRule) vectors(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), d.tokens(), d.Rows)
 }
 
 func (d DeltaRule) numbers(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
-	return c.Reshape(contiguous(c, x), x.Dim(0), d.tokens(), d.Rows)
+	return numbersInRows(c, x, d.Rows)
 }

@@ -29,6 +29,11 @@ func inRows(c *ggml.Context, x *ggml.Tensor, rows int64) *ggml.Tensor {
 	return c.View(x, []int64{x.Dim(0), x.Dim(1), n, rows}, []int64{x.Stride(1), x.Stride(2), n * x.Stride(2)}, 0)
 }
 
+// numbersInRows divides x [heads, n·rows] into rows, contiguous.
+func numbersInRows(c *ggml.Context, x *ggml.Tensor, rows int64) *ggml.Tensor {
+	return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1)/max(1, rows), rows)
+}
+
 // stepped divides the result of an op of ggml for a number of tokens: y, then the states of the slots.
 func stepped(c *ggml.Context, all *ggml.Tensor, size, heads, tokens, slots int64) Stepped {
 	n := size * heads * tokens

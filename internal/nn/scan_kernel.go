@@ -10,7 +10,7 @@ func selectiveScanStep(t *Tape, o Next[Scan]) Stepped {
 	c, s, slots := t.C, o.In, o.Slots
 	states, read := o.Stored()
 	y := kernels.SelectiveScan(c, kernels.ScanOperands{
-		X: inRows(c, s.X.T, slots), DT: c.Reshape(contiguous(c, s.DT.T), s.DT.T.Dim(0), s.DT.T.Dim(1)/max(1, slots), slots), A: s.A,
+		X: inRows(c, s.X.T, slots), DT: numbersInRows(c, s.DT.T, slots), A: s.A,
 		B: inRows(c, s.B.T, slots), C: inRows(c, s.C.T, slots), D: s.D, States: states, Read: read, Written: o.Written(),
 	})
 	t.Graph.Expand(y) // for the states, even if nothing reads y
