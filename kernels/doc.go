@@ -1,10 +1,11 @@
 // Package kernels has CPU ops in C that ggml lacks or is slow at: blocked GEMM that dequantises the weights
 // as it goes, and its gradients ([GEMM], [GEMMGradInput], [AccumulateGradWeight]), GEMV with software
 // prefetch ([GEMV]), products of experts ([GroupedGEMM], [GroupedGEMV]), low-rank updates ([AddLoRA],
-// [GEMMLoRA]), causal attention ([CausalAttention]), norms ([WeightedRMSNorm], [AddRMSNorm], [LayerNorm]), gates
-// ([GateGELU]), the cross-entropy ([SoftmaxCrossEntropy]) and the divergence from a teacher
-// ([SoftmaxDivergence]), each with its gradient, and a step of the optimiser ([AdamWStep], with [SumSquares]
-// and [GateStep]).
+// [GEMMLoRA]), causal attention ([CausalAttention]), the gated delta rule ([GatedDeltaRule]), short convolutions
+// ([ShortConvolution]), norms ([WeightedRMSNorm], [AddRMSNorm], [LayerNorm]), gates ([GateGELU]), the
+// cross-entropy ([SoftmaxCrossEntropy]) and the divergence from a teacher ([SoftmaxDivergence]), each with its
+// gradient, the scan of Mamba-2 for sessions ([SelectiveScan]), and a step of the optimiser ([AdamWStep], with
+// [SumSquares] and [GateStep]).
 //
 // They are built in a [ggml.Context] by its hook [ggml.Context.BuildOp], like the ops of package ggml: a bad
 // operand becomes the context's error, and [ggml.Tensor.Op], profiles and summaries show their names. Only
