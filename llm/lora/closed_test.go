@@ -38,7 +38,7 @@ func TestWriteWhileClosing(t *testing.T) {
 		{"model", writeModel, "", 25, "model "},
 		{"adapter", writeAdapter, "", 20, "the adapter"},
 		{"PEFT", writePEFT, "adapter_model.safetensors", 15, "the adapter"},
-		{"merge", writeMerged, "", 10, "(model|the adapter|adapter 1)"},
+		{"merge", writeMerged, "", 10, "(model|the adapter|adapter 0 to merge)"},
 		{"GGUF", writeGGUF, "", 15, "GGUF"},
 		{"tensors", writeTensors, "", 15, "(context|buffer|tensor|GGUF)"},
 	} {
