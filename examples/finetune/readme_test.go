@@ -70,7 +70,7 @@ func TestRecipes(t *testing.T) {
 		text.WriteString(w + " ")
 	}
 	files := map[string]string{
-		"chats.jsonl": instructtest.Records(t, words), "tools.jsonl": tools.String(), "labels.jsonl": labels.String(), "pairs.jsonl": pairs.String(), "answers.jsonl": answers.String(), "book.txt": text.String(),
+		"chats.jsonl": instructtest.Records(t, words), "tools.jsonl": tools.String(), "labels.jsonl": labels.String(), "pairs.jsonl": pairs.String(), "held-out.jsonl": pairs.String(), "answers.jsonl": answers.String(), "book.txt": text.String(),
 		"tools.jinja": `{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ 'user' if m.role == 'tool' else m.role }}|>
 {{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}<|end|>
 {% endfor %}{% if add_generation_prompt %}<|assistant|>

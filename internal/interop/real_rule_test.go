@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,9 +54,11 @@ func TestInteropRealRule(t *testing.T) {
 		list[i] = fmt.Sprintf("Write one short sentence about %s.", subject)
 	}
 	trained, heldOut := list[:trainedSubjects], list[trainedSubjects:]
-	var own [3][]answer // to each question
-	for seed := range own {
-		own[seed] = p.answers(t, trained, "--model", p.model, "--temp", "1", "--seed", fmt.Sprint(seed+1))
+	own := make([][]answer, len(trained)) // four to each question
+	for _, seed := range []string{"1", "2", "3", "4"} {
+		for i, a := range p.answers(t, trained, "--model", p.model, "--temp", "1", "--seed", seed) {
+			own[i] = append(own[i], a)
+		}
 	}
 	base := p.answers(t, heldOut, "--model", p.model, "--temp", "0")
 	for _, r := range rules {
@@ -66,11 +67,13 @@ func TestInteropRealRule(t *testing.T) {
 }
 
 // teaches trains a rule. own has the model's answers to the trained questions, base its answers to the held-out ones.
-func (p *realProgram) teaches(t *testing.T, r rule, trained []string, own [3][]answer, heldOut []string, base []answer) {
-	pairs, n := r.pairs(t, trained, own)
+func (p *realProgram) teaches(t *testing.T, r rule, trained []string, own [][]answer, heldOut []string, base []answer) {
+	tenth := len(trained) / 10 // whose pairs choose the best adapter
+	pairs, n := r.pairs(t, trained[tenth:], own[tenth:])
+	held, _ := r.pairs(t, trained[:tenth], own[:tenth])
 	recipe := need.Value(filepath.Abs("../../docs/recipes/rule.yaml"))(t)
 	adapted := filepath.Join(t.TempDir(), "run")
-	t.Log(p.run(t, nil, "--config", recipe, "--model-base", p.model, "--train-data", pairs, "--run-dir", adapted))
+	t.Log(p.run(t, nil, "--config", recipe, "--model-base", p.model, "--train-data", pairs, "--valid-data", held, "--run-dir", adapted))
 	loss := map[bool]float64{} // of the chosen answers, per token, by whether adapted
 	for line := range strings.Lines(p.run(t, nil, "eval", adapted, "--json")) {
 		var r struct {
@@ -114,27 +117,27 @@ func (r rule) share(list []answer) (share float64) {
 	return share
 }
 
-// pairs writes a file of pairs of the model's own answers to each question, and returns their number.
-func (r rule) pairs(t *testing.T, questions []string, own [3][]answer) (path string, n int) {
+// pairs writes a file of pairs of the model's own answers to the same question: each answer that keeps the rule with each one
+// that breaks it. It returns the number of pairs.
+func (r rule) pairs(t *testing.T, questions []string, own [][]answer) (path string, n int) {
 	path = filepath.Join(t.TempDir(), "pairs.jsonl")
 	file := need.Value(os.Create(path))(t)
 	defer file.Close()
 	for i, question := range questions {
-		var ended []answer
-		for _, list := range own {
-			if list[i].Finish == "stop" {
-				ended = append(ended, list[i])
+		answers := map[bool][]answer{} // by whether the rule is kept
+		for _, a := range own[i] {
+			if a.Finish == "stop" {
+				answers[r.kept(a)] = append(answers[r.kept(a)], a)
 			}
 		}
-		good := slices.IndexFunc(ended, r.kept)
-		bad := slices.IndexFunc(ended, func(a answer) bool { return !r.kept(a) })
-		if good < 0 || bad < 0 {
-			continue
+		for _, good := range answers[true] {
+			for _, bad := range answers[false] {
+				n++
+				require.NoError(t, json.NewEncoder(file).Encode(arguments{
+					"prompt": request(question), "chosen": assistant(good), "rejected": assistant(bad),
+				}))
+			}
 		}
-		n++
-		require.NoError(t, json.NewEncoder(file).Encode(arguments{
-			"prompt": request(question), "chosen": assistant(ended[good]), "rejected": assistant(ended[bad]),
-		}))
 	}
 	return path, n
 }
