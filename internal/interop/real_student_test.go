@@ -22,7 +22,7 @@ func TestInteropRealStudent(t *testing.T) {
 	trained, heldOut := readQuestions(t, "train.jsonl"), readQuestions(t, "held-out.jsonl")
 	run := func(name string, args ...string) string {
 		at := filepath.Join(folder, name)
-		p.run(t, nil, append([]string{"--model-base", p.model, "--run-dir", at, "--batch", "8", "--grad-acc", "1", "--epochs", "3"}, args...)...)
+		p.run(t, nil, append([]string{"--model-base", p.model, "--run-dir", at, "--batch", "8", "--grad-acc", "1", "--epochs", "4"}, args...)...)
 		return at
 	}
 	teacher := run("teacher", "--train-data", filepath.Join(demo, "train.jsonl"), "--learning-rate", "2e-3")
@@ -42,7 +42,7 @@ func TestInteropRealStudent(t *testing.T) {
 	divergences := map[string]float64{}
 	for name, args := range map[string][]string{"off-policy": nil, "on-policy": {"--on-policy", "0.5", "--on-policy-tokens", "32"}} {
 		var adapter string
-		adapter, divergences[name] = distil(name, append(args, "--lora-in", first, "--learning-rate", "1e-3")...)
+		adapter, divergences[name] = distil(name, append(args, "--lora-in", first, "--learning-rate", "5e-4")...)
 		right := heldOut.right(p.answers(t, heldOut.questions, "--model", p.model, "--lora", adapter, "--temp", "0"))
 		server := startServer(t, p.model, "--lora", adapter, "-c", "256")
 		var answers []answer
