@@ -226,8 +226,8 @@ func ExampleGatedDeltaRuleGrad() {
 	// Output: [1 1 2] [1.5 0.5]
 }
 
-// With A = −1 and Δ = log 2 each token multiplies the state by 1/2, and then adds Δ·x. The sequence reads vector 0 of the states and writes
-// vector 1.
+// With A = −1 and Δ = log 2 each token multiplies the state by 1/2, and then adds Δ·x. The sequence reads vector 0 of the
+// states and writes vector 1.
 func ExampleSelectiveScan() {
 	s := newSheet()
 	x, ones, dt := s.f32([]float32{1, 2}, 1, 1, 2), s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, 0}, 1, 2)

@@ -10,7 +10,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// ScanOperands holds the operands of [SelectiveScan]: rows of n tokens, where heads/groups heads share the B and C of a group. All are F32.
+// ScanOperands holds the operands of [SelectiveScan]: rows of n tokens, where heads/groups heads share the B and C of a
+// group. All are F32.
 type ScanOperands struct {
 	X    *ggml.Tensor // [size, heads, n, rows], with contiguous rows
 	DT   *ggml.Tensor // [heads, n, rows], with contiguous rows
@@ -27,14 +28,15 @@ var selectiveScan = &ggml.NativeOp{
 	FLOPs: func(y shape, operands []shape) float64 { return 5 * elements(y) * float64(operands[3][0]) },
 }
 
-// SelectiveScan returns y [size, heads, n, rows] of the scan of Mamba-2 (arXiv 2405.21060), contiguous, and writes the states after
-// the last tokens into States. Each head has a matrix S [d, size]; for each token
+// SelectiveScan returns y [size, heads, n, rows] of the scan of Mamba-2 (arXiv 2405.21060), contiguous, and writes the
+// states after the last tokens into States. Each head has a matrix S [d, size]; for each token
 //
 //	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C + D·x,  Δ = log(1 + exp(dt))
 //
-// It is [ggml.Context.SSMScan] for one A a head, plus D·x, and copies no states. A row with a vector that does not exist gets NaN, and writes
-// nothing. Threads share heads, and the result does not depend on their number. It is an op of the CPU backend, and has no
-// backward. States must lie in the CPU's memory: a [ggml.Scheduler] would copy others, and the op would change the copy.
+// It is [ggml.Context.SSMScan] for one A a head, plus D·x, and copies no states. A row with a vector that does not exist
+// gets NaN, and writes nothing. Threads share heads, and the result does not depend on their number. It is an op of the CPU
+// backend, and has no backward. States must lie in the CPU's memory: a [ggml.Scheduler] would copy others, and the op would
+// change the copy.
 func SelectiveScan(c *ggml.Context, s ScanOperands) *ggml.Tensor {
 	all := operands{s.X, s.DT, s.A, s.B, s.C, s.States, s.Read, s.Written}
 	p := params(C.struct_kern_scan_params{d: all.addOptional(s.D)})
