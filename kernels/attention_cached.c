@@ -106,9 +106,7 @@ KERN_CLONES static float kern_weigh_row(float *restrict x, const float *restrict
 }
 
 KERN_CLONES static void kern_scale_row(float *x, int64_t n, float factor) {
-	for (int64_t i = 0; i < n; i++) {
-		x[i] *= factor;
-	}
+	KERN_EACH(i, n, x[i] *= factor);
 }
 
 // Turns the scores of a tile into weights, and scales the results of earlier tiles likewise.

@@ -165,10 +165,8 @@ KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_r
 	}
 }
 
-KERN_CLONES static void kern_delta_exp(float *y, const float *x, int64_t n) {
-	for (int64_t i = 0; i < n; i++) {
-		y[i] = kern_exp(x[i]);
-	}
+KERN_CLONES static void kern_delta_exp(float *restrict y, const float *restrict x, int64_t n) {
+	KERN_EACH(i, n, y[i] = kern_exp(x[i]));
 }
 
 static bool kern_delta_any(const float *x, int64_t n) {

@@ -3,29 +3,13 @@
 
 #include <string.h>
 
-enum { KERN_NORM_STEP = 16 };
-
-// Runs a statement for each i < n, in steps of a fixed length, which the compiler vectorises.
-#define KERN_ROW(i, n, statement)                                         \
-	{                                                                     \
-		int64_t step = 0;                                                 \
-		for (; step + KERN_NORM_STEP <= (n); step += KERN_NORM_STEP) {    \
-			for (int64_t i = step; i < step + KERN_NORM_STEP; i++) {      \
-				statement;                                                \
-			}                                                             \
-		}                                                                 \
-		for (int64_t i = step; i < (n); i++) {                            \
-			statement;                                                    \
-		}                                                                 \
-	}
-
 // Returns Σ a·b·w over n elements in F64, the precision of ggml's sums; if a or b or w is NULL it
 // counts as ones.
 __attribute__((always_inline)) static inline double kern_dot(const float *restrict a, const float *restrict b, const float *restrict w, int64_t n) {
-	double lanes[KERN_NORM_STEP] = {0}, sum = 0;
+	double lanes[KERN_LANES] = {0}, sum = 0;
 	int64_t j = 0;
-	for (; j + KERN_NORM_STEP <= n; j += KERN_NORM_STEP) {
-		for (int i = 0; i < KERN_NORM_STEP; i++) {
+	for (; j + KERN_LANES <= n; j += KERN_LANES) {
+		for (int i = 0; i < KERN_LANES; i++) {
 			float both = b == NULL ? 1 : b[j + i];
 			lanes[i] += a[j + i] * (w == NULL ? both : both * w[j + i]);
 		}
@@ -34,7 +18,7 @@ __attribute__((always_inline)) static inline double kern_dot(const float *restri
 		float both = b == NULL ? 1 : b[j];
 		sum += a[j] * (w == NULL ? both : both * w[j]);
 	}
-	for (int i = 0; i < KERN_NORM_STEP; i++) {
+	for (int i = 0; i < KERN_LANES; i++) {
 		sum += lanes[i];
 	}
 	return sum;
@@ -49,17 +33,17 @@ __attribute__((always_inline)) static inline float kern_inverse_rms(const float 
 
 KERN_CLONES static void kern_rms_norm(float *restrict y, const float *restrict x, const float *restrict w, int64_t n, float eps) {
 	float inverse = kern_inverse_rms(x, n, eps);
-	KERN_ROW(i, n, y[i] = x[i] * inverse);
+	KERN_EACH(i, n, y[i] = x[i] * inverse);
 	if (w != NULL) {
-		KERN_ROW(i, n, y[i] *= w[i]);
+		KERN_EACH(i, n, y[i] *= w[i]);
 	}
 }
 
 KERN_CLONES static void kern_add_rms_norm(float *restrict sum, float *restrict normed, const float *restrict x, const float *restrict y,
 		const float *restrict w, int64_t n, float eps) {
-	KERN_ROW(i, n, sum[i] = x[i] + y[i]);
+	KERN_EACH(i, n, sum[i] = x[i] + y[i]);
 	float inverse = kern_inverse_rms(sum, n, eps);
-	KERN_ROW(i, n, normed[i] = sum[i] * inverse * w[i]);
+	KERN_EACH(i, n, normed[i] = sum[i] * inverse * w[i]);
 }
 
 // With u = x/rms and g = dy·w, dx = (g − u·mean(g·u)) / rms, plus dx0 unless it is NULL.
@@ -68,31 +52,31 @@ KERN_CLONES static void kern_rms_norm_grad(float *restrict dx, const float *rest
 	double inverse = kern_inverse_rms(x, n, eps);
 	float along = (float)(inverse * inverse * inverse * kern_dot(x, dy, w, n) / n), factor = (float)inverse;
 	if (w == NULL) {
-		KERN_ROW(i, n, dx[i] = factor * dy[i] - along * x[i]);
+		KERN_EACH(i, n, dx[i] = factor * dy[i] - along * x[i]);
 	} else {
-		KERN_ROW(i, n, dx[i] = factor * dy[i] * w[i] - along * x[i]);
+		KERN_EACH(i, n, dx[i] = factor * dy[i] * w[i] - along * x[i]);
 	}
 	if (dx0 != NULL) { // apart, so that the sum is rounded as by an op of its own
-		KERN_ROW(i, n, dx[i] += dx0[i]);
+		KERN_EACH(i, n, dx[i] += dx0[i]);
 	}
 }
 
 // y = x − mean(x). LayerNorm is the RMS norm of y.
 __attribute__((always_inline)) static inline void kern_centre(float *restrict y, const float *restrict x, int64_t n) {
 	float mean = (float)(kern_dot(x, NULL, NULL, n) / n);
-	KERN_ROW(i, n, y[i] = x[i] - mean);
+	KERN_EACH(i, n, y[i] = x[i] - mean);
 }
 
 KERN_CLONES static void kern_layer_norm(float *restrict y, const float *restrict x, const float *restrict w, const float *restrict b,
 		int64_t n, float eps) {
 	kern_centre(y, x, n);
 	float inverse = kern_inverse_rms(y, n, eps);
-	KERN_ROW(i, n, y[i] *= inverse);
+	KERN_EACH(i, n, y[i] *= inverse);
 	if (w != NULL) {
-		KERN_ROW(i, n, y[i] *= w[i]);
+		KERN_EACH(i, n, y[i] *= w[i]);
 	}
 	if (b != NULL) {
-		KERN_ROW(i, n, y[i] += b[i]);
+		KERN_EACH(i, n, y[i] += b[i]);
 	}
 }
 
@@ -105,11 +89,11 @@ KERN_CLONES static void kern_layer_norm_grad(float *restrict dx, const float *re
 	float factor = (float)inverse;
 	if (w == NULL) {
 		float along = (float)(cube * kern_dot(dx, dy, NULL, n) / n), mean = (float)(kern_dot(dy, NULL, NULL, n) / n);
-		KERN_ROW(i, n, dx[i] = factor * (dy[i] - mean) - along * dx[i]);
+		KERN_EACH(i, n, dx[i] = factor * (dy[i] - mean) - along * dx[i]);
 		return;
 	}
 	float along = (float)(cube * kern_dot(dx, dy, w, n) / n), mean = (float)(kern_dot(dy, w, NULL, n) / n);
-	KERN_ROW(i, n, dx[i] = factor * (dy[i] * w[i] - mean) - along * dx[i]);
+	KERN_EACH(i, n, dx[i] = factor * (dy[i] * w[i] - mean) - along * dx[i]);
 }
 
 static struct kern_norm_params kern_norm_params(const struct ggml_tensor *dst) {

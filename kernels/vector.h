@@ -29,6 +29,20 @@ __attribute__((always_inline)) static inline float kern_sum_lanes(const kern_lan
 	return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
+// Runs statements for each i < n, in steps of a fixed length. The compiler vectorises only loops whose counter begins at 0.
+#define KERN_EACH(i, n, ...)                                         \
+	{                                                                \
+		int64_t i = 0;                                               \
+		while (i + KERN_LANES <= (n)) {                              \
+			for (int lane = 0; lane < KERN_LANES; lane++, i++) {     \
+				__VA_ARGS__;                                         \
+			}                                                        \
+		}                                                            \
+		for (; i < (n); i++) {                                       \
+			__VA_ARGS__;                                             \
+		}                                                            \
+	}
+
 // Prefetches memory that will soon be read. Always inlined: GCC would otherwise drop calls of a
 // function without visible effects.
 __attribute__((always_inline)) static inline void kern_prefetch(const char *from, size_t size) {
