@@ -1,5 +1,5 @@
 // The selective scan of Mamba-2 (arXiv 2405.21060) for the next tokens of sequences. States are read and written where they are
-// kept. For four tokens, each row of a head's matrix is in registers.
+// kept. The products of four rows of a head's matrix with four tokens stay in registers.
 #ifndef KERN_SELECTIVE_SCAN_H
 #define KERN_SELECTIVE_SCAN_H
 
