@@ -210,8 +210,8 @@ func (r remote) delta(first int) DeltaRule {
 func (r remote) conv(first int) ShortConv {
 	x, p := r.x[first:], read[C.struct_kern_short_conv_params](r.n)
 	return ShortConv{
-		X: x[0], Kernel: x[1], Bias: r.optional(p.bias), Positions: r.optional(p.positions),
-		Before: int64(p.before), Step: int(p.step), SiLU: p.silu != 0,
+		X: x[0], Kernel: x[1], Before: r.optional(p.before), Bias: r.optional(p.bias), Positions: r.optional(p.positions),
+		Step: int(p.step), SiLU: p.silu != 0,
 	}
 }
 
@@ -253,12 +253,15 @@ func deltaScratch(n ggml.NativeNode) int64 {
 	return max(chunks, (tokens+64)*(64+16*size)+size*(16<<10)) + libraryScratch
 }
 
-// convScratch: weights and gradients of a block of channels, for a block of tokens and those that reach back to it, given the
-// index of the kernel. The first operand has all tokens.
+// convScratch: weights and gradients of a block of channels, for a block of tokens and those that reach back to it, and the first
+// tokens and those before them, given the index of the kernel.
 func convScratch(kernel int) func(n ggml.NativeNode) int64 {
 	const channels, tokens, bytes = C.KERN_CONV_CHANNELS, C.KERN_CONV_TOKENS, 4
 	return func(n ggml.NativeNode) int64 {
-		taps, step := n.Operands[kernel].Dim(0), int64(read[C.struct_kern_short_conv_params](n).step)
-		return bytes*channels*(taps+1+tokens+min((taps-1)*step, n.Operands[0].Dim(1))) + libraryScratch
+		taps, step, most := n.Operands[kernel].Dim(0), int64(read[C.struct_kern_short_conv_params](n).step), int64(0)
+		for _, x := range n.Operands {
+			most = max(most, x.Dim(1))
+		}
+		return bytes*channels*(taps+1+tokens+3*min((taps-1)*step, most)) + libraryScratch
 	}
 }

@@ -38,7 +38,7 @@ func TestRemoteOps(t *testing.T) {
 	}
 	conv := func(c *ggml.Context) kernels.ShortConv {
 		return kernels.ShortConv{
-			X: f32(c, 6000, 3100), Kernel: f32(c, 8, 6000), Bias: f32(c, 6000), Positions: c.NewTensor(ggml.I32, 3000), Before: 100, Step: 2000, SiLU: true,
+			X: f32(c, 6000, 3000), Kernel: f32(c, 8, 6000), Before: f32(c, 6000, 100), Bias: f32(c, 6000), Positions: c.NewTensor(ggml.I32, 3000), Step: 2000, SiLU: true,
 		}
 	}
 	for name, build := range map[string]func(c *ggml.Context) *ggml.Tensor{

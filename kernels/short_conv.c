@@ -10,30 +10,51 @@ enum { KERN_CONV_LANES = 64 }; // channels whose sums stay in registers
 // A convolution of a block of channels of a row.
 struct kern_conv {
 	struct kern_short_conv_params p;
-	const struct ggml_tensor *x, *kernel, *bias, *positions;
-	int64_t n, taps;
-	const float *weights;    // [channels, taps], the nearest tap first
-	const float *offsets;    // biases of the channels
+	const struct ggml_tensor *x, *kernel, *before, *bias, *positions;
+	int64_t n, taps, reach; // the last tap is reach tokens away
+	const float *weights;   // [channels, taps], the nearest tap first
+	const float *offsets;   // biases of the channels
 	int64_t row, first, channels;
+	int64_t b, edges;       // taps reach b tokens before x, from the first `edges` tokens
+	const float *edge;      // [channels, b+edges]: these tokens
 };
 
 static struct kern_conv kern_conv_of(const struct ggml_tensor *dst, const struct ggml_tensor *x, const struct ggml_tensor *kernel) {
 	struct kern_conv c = {.x = x, .kernel = kernel, .taps = kernel->ne[0]};
 	memcpy(&c.p, kern_params(dst), sizeof c.p);
+	c.before = kern_optional(dst, c.p.before);
 	c.bias = kern_optional(dst, c.p.bias);
 	c.positions = kern_optional(dst, c.p.positions);
-	c.n = x->ne[1] - c.p.before;
+	c.n = x->ne[1];
+	c.reach = (c.taps - 1) * c.p.step;
+	c.b = c.before == NULL ? 0 : kern_min(c.before->ne[1], c.reach);
 	return c;
+}
+
+// The channels of token i of a tensor of this row.
+static float *kern_conv_token(const struct kern_conv *c, const struct ggml_tensor *t, int64_t i) {
+	return (float *)((char *)t->data + c->row * t->nb[2] + i * t->nb[1]) + c->first;
 }
 
 static int64_t kern_conv_blocks(const struct kern_conv *c) { return kern_ceil_div(c->x->ne[0], KERN_CONV_CHANNELS); }
 
-// Selects a block of channels and lays its weights out by taps.
-static void kern_conv_select(struct kern_conv *c, int64_t row, int64_t block) {
+// Lays the first tokens out behind those before them.
+static void kern_conv_edge(const struct kern_conv *c, float *edge) {
+	int64_t unreached = c->before->ne[1] - c->b;
+	for (int64_t i = 0; i < c->b + c->edges; i++) {
+		const float *token = i < c->b ? kern_conv_token(c, c->before, unreached + i) : kern_conv_token(c, c->x, i - c->b);
+		memcpy(edge + i * c->channels, token, c->channels * sizeof *edge);
+	}
+}
+
+// Selects a block of channels for the tokens [from, to), and lays its weights out by taps.
+static void kern_conv_select(struct kern_conv *c, int64_t row, int64_t block, int64_t from, int64_t to) {
 	c->row = row;
 	c->first = block * KERN_CONV_CHANNELS;
 	c->channels = kern_min(KERN_CONV_CHANNELS, c->x->ne[0] - c->first);
-	float *weights = kern_scratch(KERN_SCRATCH_TILE, (c->taps + 1) * c->channels * sizeof *weights), *offsets = weights + c->taps * c->channels;
+	c->edges = c->b > 0 && from < c->reach ? kern_min(to, c->reach) : 0;
+	float *weights = kern_scratch(KERN_SCRATCH_TILE, (c->taps + 1 + c->b + c->edges) * c->channels * sizeof *weights);
+	float *offsets = weights + c->taps * c->channels, *edge = offsets + c->channels;
 	const float *kernel = (const float *)c->kernel->data + c->first * c->taps;
 	for (int64_t j = 0; j < c->taps; j++) {
 		for (int64_t i = 0; i < c->channels; i++) {
@@ -44,23 +65,20 @@ static void kern_conv_select(struct kern_conv *c, int64_t row, int64_t block) {
 	if (c->bias != NULL) {
 		memcpy(offsets, (const float *)c->bias->data + c->first, c->channels * sizeof *offsets);
 	}
-	c->weights = weights;
-	c->offsets = offsets;
+	if (c->edges > 0) {
+		kern_conv_edge(c, edge);
+	}
+	c->weights = weights, c->offsets = offsets, c->edge = edge;
 }
 
 // The taps of token i that lie in its sample.
 static int64_t kern_conv_reach(const struct kern_conv *c, int64_t i) {
-	int64_t back = c->p.before + i;
+	int64_t back = c->b + i;
 	if (c->positions != NULL) {
 		int64_t position = ((const int32_t *)c->positions->data)[c->row * c->n + i];
 		back = kern_min(back, kern_max(position, 0));
 	}
 	return kern_min(c->taps, back / c->p.step + 1);
-}
-
-// The channels of token i of a tensor of this row.
-static float *kern_conv_token(const struct kern_conv *c, const struct ggml_tensor *t, int64_t i) {
-	return (float *)((char *)t->data + c->row * t->nb[2] + i * t->nb[1]) + c->first;
 }
 
 #define KERN_CONV_INLINE __attribute__((always_inline)) static inline
@@ -140,9 +158,11 @@ KERN_CLONES static void kern_conv_run(const struct kern_conv_pass *p) {
 
 // The pass of result i.
 static struct kern_conv_pass kern_conv_forward(const struct kern_conv *c, int64_t i) {
+	bool edge = i < c->edges;
 	return (struct kern_conv_pass){
-		.x = kern_conv_token(c, c->x, c->p.before + i), .weights = c->weights, .offsets = c->offsets, .channels = c->channels,
-		.stride = -c->p.step * (int64_t)(c->x->nb[1] / sizeof(float)), .taps = kern_conv_reach(c, i), .silu = c->p.silu,
+		.x = edge ? c->edge + (c->b + i) * c->channels : kern_conv_token(c, c->x, i), .weights = c->weights, .offsets = c->offsets,
+		.stride = -c->p.step * (edge ? c->channels : (int64_t)(c->x->nb[1] / sizeof(float))), .channels = c->channels,
+		.taps = kern_conv_reach(c, i), .silu = c->p.silu,
 	};
 }
 
@@ -153,8 +173,9 @@ KERN_OP(short_convolution) {
 	int64_t blocks = kern_conv_blocks(&c), spans = kern_ceil_div(c.n, KERN_CONV_TOKENS);
 	for (int64_t chunk; (chunk = kern_next_chunk(dst, blocks * spans * c.x->ne[2], nth)) >= 0;) {
 		int64_t span = chunk / blocks % spans, last = kern_min(c.n, (span + 1) * KERN_CONV_TOKENS);
-		kern_conv_select(&c, chunk / blocks / spans, chunk % blocks);
-		for (int64_t i = span * KERN_CONV_TOKENS; i < last; i++) {
+		int64_t first = span * KERN_CONV_TOKENS;
+		kern_conv_select(&c, chunk / blocks / spans, chunk % blocks, first, last);
+		for (int64_t i = first; i < last; i++) {
 			struct kern_conv_pass p = kern_conv_forward(&c, i);
 			p.y = kern_conv_token(&c, dst, i);
 			kern_conv_run(&p);
@@ -180,18 +201,18 @@ static float *kern_conv_sum_grads(const struct kern_conv *c, const struct ggml_t
 	return grads;
 }
 
-// Adds up what token u of x gives to the results u − before + j·step that reach back to it: neighbours, in whole samples.
+// Adds up what token u of x gives to the results u + j·step that reach back to it: neighbours, in whole samples.
 static void kern_conv_token_grad(const struct kern_conv *c, float *dx, int64_t u, const float *grads, int64_t first, int64_t last) {
-	int64_t at = u - c->p.before, step = c->p.step, j = at >= 0 ? 0 : kern_ceil_div(-at, step);
+	int64_t step = c->p.step, j = 0;
 	struct kern_conv_pass p = {.y = dx, .channels = c->channels, .stride = step * c->channels};
 	do {
 		int64_t end = j;
-		while (end < c->taps && at + end * step < last && end < kern_conv_reach(c, at + end * step)) {
+		while (end < c->taps && u + end * step < last && end < kern_conv_reach(c, u + end * step)) {
 			end++;
 		}
 		if (end > j || p.offsets == NULL) {
 			p.taps = end - j;
-			p.x = grads + (at + j * step - first) * c->channels;
+			p.x = grads + (u + j * step - first) * c->channels;
 			p.weights = c->weights + j * c->channels;
 			kern_conv_run(&p);
 			p.offsets = dx;
@@ -205,14 +226,14 @@ KERN_OP(short_convolution_grad) {
 	(void)ith;
 	const struct ggml_tensor *dy = dst->src[0];
 	struct kern_conv c = kern_conv_of(dst, dst->src[1], dst->src[2]);
-	int64_t all = c.x->ne[1], blocks = kern_conv_blocks(&c), spans = kern_ceil_div(all, KERN_CONV_TOKENS);
+	int64_t blocks = kern_conv_blocks(&c), spans = kern_ceil_div(c.n, KERN_CONV_TOKENS);
 	for (int64_t chunk; (chunk = kern_next_chunk(dst, blocks * spans * c.x->ne[2], nth)) >= 0;) {
-		int64_t from = chunk / blocks % spans * KERN_CONV_TOKENS, to = kern_min(all, from + KERN_CONV_TOKENS);
-		kern_conv_select(&c, chunk / blocks / spans, chunk % blocks);
-		int64_t first = kern_max(from - c.p.before, 0), last = kern_min(c.n, to - c.p.before + (c.taps - 1) * c.p.step);
-		const float *grads = kern_conv_sum_grads(&c, dy, first, last);
+		int64_t from = chunk / blocks % spans * KERN_CONV_TOKENS, to = kern_min(c.n, from + KERN_CONV_TOKENS);
+		int64_t last = kern_min(c.n, to + c.reach);
+		kern_conv_select(&c, chunk / blocks / spans, chunk % blocks, from, last);
+		const float *grads = kern_conv_sum_grads(&c, dy, from, last);
 		for (int64_t u = from; u < to; u++) {
-			kern_conv_token_grad(&c, kern_conv_token(&c, dst, u), u, grads, first, last);
+			kern_conv_token_grad(&c, kern_conv_token(&c, dst, u), u, grads, from, last);
 		}
 	}
 }

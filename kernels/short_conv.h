@@ -8,13 +8,12 @@
 enum { KERN_CONV_CHANNELS = 1024, KERN_CONV_TOKENS = 64 };
 
 struct kern_short_conv_params {
-	int32_t bias, positions; // operands; 0 for none
-	int32_t step;            // distance of the taps in tokens
-	int32_t silu;            // the activation is SiLU
-	int64_t before;          // tokens of each row of x that have no result
+	int32_t before, bias, positions; // operands; 0 for none
+	int32_t step;                    // distance of the taps in tokens
+	int32_t silu;                    // the activation is SiLU
 };
 
-// x [m, before+n, rows], kernel [taps, m], bias, positions → y [m, n, rows].
+// x [m, n, rows], kernel [taps, m], before [m, b, rows], bias, positions → y [m, n, rows].
 KERN_OP(short_convolution);
 // dy, then these → the gradient of x.
 KERN_OP(short_convolution_grad);

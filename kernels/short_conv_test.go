@@ -21,8 +21,11 @@ type convKind struct {
 }
 
 func (k convKind) of(x tensors) kernels.ShortConv {
-	s := kernels.ShortConv{X: x[0], Kernel: x[1], Before: int64(k.before), Step: k.step, SiLU: k.silu}
+	s := kernels.ShortConv{X: x[0], Kernel: x[1], Step: k.step, SiLU: k.silu}
 	x = x[2:]
+	if k.before > 0 {
+		s.Before, x = x[0], x[1:]
+	}
 	if k.bias {
 		s.Bias, x = x[0], x[1:]
 	}
@@ -33,8 +36,11 @@ func (k convKind) of(x tensors) kernels.ShortConv {
 }
 
 func (k convKind) ref(x refs) refmath.ShortConv {
-	s := refmath.ShortConv{X: x[0], Kernel: x[1], Before: int64(k.before), Step: int64(k.step), SiLU: k.silu}
+	s := refmath.ShortConv{X: x[0], Kernel: x[1], Step: int64(k.step), SiLU: k.silu}
 	x = x[2:]
+	if k.before > 0 {
+		s.Before, x = x[0], x[1:]
+	}
 	if k.bias {
 		s.Bias, x = x[0], x[1:]
 	}
@@ -48,7 +54,10 @@ func (k convKind) ref(x refs) refmath.ShortConv {
 // some beyond the row.
 func (k convKind) operands(d *draw) (args []operand, result []int64) {
 	m, n, rows, taps := d.Size(1100), d.Size(150), d.Size(2), d.Size(5)
-	args = []operand{d.Normal(m, int64(k.before)+n, rows), d.Normal(taps, m).As(ggml.F32)}
+	args = []operand{d.Normal(m, n, rows), d.Normal(taps, m).As(ggml.F32)}
+	if k.before > 0 {
+		args = append(args, d.Normal(m, int64(k.before), rows))
+	}
 	if k.bias {
 		args = append(args, d.Normal(m).As(ggml.F32))
 	}
@@ -122,17 +131,17 @@ func TestShortConvolutionErrors(t *testing.T) {
 		}
 	}
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"X has type f16; it must have f32":                       conv(func(c *ggml.Context, s *kernels.ShortConv) { s.X = c.NewTensor(ggml.F16, 6, 5) }),
-		"X must have at most three dimensions":                   conv(func(c *ggml.Context, s *kernels.ShortConv) { s.X = c.NewTensor(ggml.F32, 6, 5, 1, 2) }),
-		"Kernel must be [taps, m] for X [m, …], which has m = 6": conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Kernel = c.NewTensor(ggml.F32, 6, 4) }),
-		"Bias must be [6]":                                       conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Bias = c.NewTensor(ggml.F32, 5) }),
-		"Positions has type f32; it must have i32":               conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Positions = c.NewTensor(ggml.F32, 5) }),
-		"Positions must be [n, rows], [5, 1]":                    conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Positions = c.NewTensor(ggml.I32, 4) }),
-		"Before is 5; X has 5 tokens":                            conv(func(_ *ggml.Context, s *kernels.ShortConv) { s.Before = 5 }),
-		"Before is -1; X has 5 tokens":                           conv(func(_ *ggml.Context, s *kernels.ShortConv) { s.Before = -1 }),
-		"Step is 0; it must be from 1 to 2147483647":             conv(func(_ *ggml.Context, s *kernels.ShortConv) { s.Step = 0 }),
-		"operand 1 is nil":                                       conv(func(_ *ggml.Context, s *kernels.ShortConv) { s.Kernel = nil }),
-		"dY must have the shape of the result, [6 5 1 1]": func(c *ggml.Context) {
+		"X has type f16; it must have f32":                          conv(func(c *ggml.Context, s *kernels.ShortConv) { s.X = c.NewTensor(ggml.F16, 6, 5) }),
+		"X must have at most three dimensions":                      conv(func(c *ggml.Context, s *kernels.ShortConv) { s.X = c.NewTensor(ggml.F32, 6, 5, 1, 2) }),
+		"Kernel must be [taps, m] for X [m, …], which has m = 6":    conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Kernel = c.NewTensor(ggml.F32, 6, 4) }),
+		"Bias must be [6]":                                          conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Bias = c.NewTensor(ggml.F32, 5) }),
+		"Positions has type f32; it must have i32":                  conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Positions = c.NewTensor(ggml.F32, 5) }),
+		"Positions must be [n, rows], [5, 1]":                       conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Positions = c.NewTensor(ggml.I32, 4) }),
+		"Before has type f16; it must have f32":                     conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Before = c.NewTensor(ggml.F16, 6, 3) }),
+		"Before must be [m, b, rows] for X [m, n, rows], [6, b, 1]": conv(func(c *ggml.Context, s *kernels.ShortConv) { s.Before = c.NewTensor(ggml.F32, 6, 3, 2) }),
+		"Step is 0; it must be from 1 to 2147483647":                conv(func(_ *ggml.Context, s *kernels.ShortConv) { s.Step = 0 }),
+		"operand 1 is nil":                                          conv(func(_ *ggml.Context, s *kernels.ShortConv) { s.Kernel = nil }),
+		"dY must have the shape of X, [6 5 1 1]": func(c *ggml.Context) {
 			s := kernels.ShortConv{X: c.NewTensor(ggml.F32, 6, 5), Kernel: c.NewTensor(ggml.F32, 4, 6), Step: 1}
 			kernels.ShortConvolutionGrad(c, c.NewTensor(ggml.F32, 6, 4), s)
 		},

@@ -63,11 +63,11 @@ var kernelFunctions = map[string]any{
 	"CachedAttention": func(c ggmlContext, q, k, v, mask, sinks *tensor, scale, softcap, maxBias float32) *tensor {
 		return kernels.CachedAttention(c, q, k, v, ggml.AttentionOptions{Mask: mask, Sinks: sinks, Scale: scale, Softcap: softcap, MaxBias: maxBias})
 	},
-	"ShortConvolution": func(c ggmlContext, x, kernel, bias, positions *tensor, before int64, step int, silu bool) *tensor {
-		return kernels.ShortConvolution(c, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
+	"ShortConvolution": func(c ggmlContext, x, kernel, before, bias, positions *tensor, step int, silu bool) *tensor {
+		return kernels.ShortConvolution(c, kernels.ShortConv{X: x, Kernel: kernel, Before: before, Bias: bias, Positions: positions, Step: step, SiLU: silu})
 	},
-	"ShortConvolutionGrad": func(c ggmlContext, dy, x, kernel, bias, positions *tensor, before int64, step int, silu bool) *tensor {
-		return kernels.ShortConvolutionGrad(c, dy, kernels.ShortConv{X: x, Kernel: kernel, Bias: bias, Positions: positions, Before: before, Step: step, SiLU: silu})
+	"ShortConvolutionGrad": func(c ggmlContext, dy, x, kernel, before, bias, positions *tensor, step int, silu bool) *tensor {
+		return kernels.ShortConvolutionGrad(c, dy, kernels.ShortConv{X: x, Kernel: kernel, Before: before, Bias: bias, Positions: positions, Step: step, SiLU: silu})
 	},
 	"SelectiveScan": func(c ggmlContext, x, dt, a, b, cc, states, read, written, d *tensor) *tensor {
 		return kernels.SelectiveScan(c, kernels.ScanOperands{X: x, DT: dt, A: a, B: b, C: cc, D: d, States: states, Read: read, Written: written})
@@ -304,10 +304,11 @@ func attentionKernels() {
 
 func recurrenceKernels() {
 	conv := func(p *program) (x list, result [4]int64) {
-		m, n, rows, before := p.size(p.width), p.size(80), p.size(2), p.size(9)-1
+		m, n, rows := p.size(p.width), p.size(80), p.size(2)
+		before := p.maybe(func() *tensor { return p.shaped(f32, [4]int64{m, p.size(9), rows, 1}) })
 		positions := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, rows) })
 		bias := p.maybe(func() *tensor { return p.contiguous(f32, m) })
-		x = list{p.shaped(f32, [4]int64{m, before + n, rows, 1}), p.contiguous(f32, p.size(5), m), bias, positions, before, int(p.size(3)), p.IntN(2) == 0}
+		x = list{p.shaped(f32, [4]int64{m, n, rows, 1}), p.contiguous(f32, p.size(5), m), before, bias, positions, int(p.size(3)), p.IntN(2) == 0}
 		return x, [4]int64{m, n, rows, 1}
 	}
 	family(func(p *program) []any {

@@ -18,13 +18,16 @@ type Convolution struct {
 // ConvOperands are the operands of [ShortConv].
 type ConvOperands struct {
 	Convolution
-	X      *ggml.Tensor // [m, n]; [m, before+n, rows] if the first tokens of each row have no result
-	Before int64
+	X      *ggml.Tensor // [m, n], or [m, n, rows] with the tokens before the first of each row
+	Before *ggml.Tensor // [m, b, rows]; nil: none
 }
 
 // ShortConv computes y [m, n], or [m, n·rows], and the gradient of X where no tokens precede.
 var ShortConv = &Op[ConvOperands, Result[*ggml.Tensor]]{func(t *Tape, o ConvOperands) Result[*ggml.Tensor] {
 	c, taps := t.C, kernelTaps(t.C, o.Kernel)
+	if o.Before != nil {
+		o.X = c.Concat(o.Before, o.X, 1)
+	}
 	sum := addBias(c, weightedSum(c, taps, func(j int) *ggml.Tensor { return o.tap(t, j) }), o.Bias)
 	y := sum
 	if o.SiLU {
@@ -42,10 +45,11 @@ var ShortConv = &Op[ConvOperands, Result[*ggml.Tensor]]{func(t *Tape, o ConvOper
 // tap is what tap j of a kernel multiplies.
 func (o ConvOperands) tap(t *Tape, j int) *ggml.Tensor {
 	x, back := o.X, j*o.Step
-	if o.Before == 0 && back > 0 {
+	if o.Before == nil {
 		return t.shifted(x, back)
 	}
-	return t.C.View(x, []int64{x.Dim(0), x.Dim(1) - o.Before, x.Dim(2)}, []int64{x.Stride(1), x.Stride(2)}, (o.Before-int64(back))*x.Stride(1))
+	before := o.Before.Dim(1)
+	return t.C.View(x, []int64{x.Dim(0), x.Dim(1) - before, x.Dim(2)}, []int64{x.Stride(1), x.Stride(2)}, (before-int64(back))*x.Stride(1))
 }
 
 // ShortConv convolves x [m, n]. A kernel and a bias that are trained have gradients of their own.
@@ -83,11 +87,10 @@ func (t *Tape) kernelGrad(v Convolution, x, dy *ggml.Tensor) *ggml.Tensor {
 	return c.Reshape(transposed(c, all), v.Kernel.Shape()...)
 }
 
-// ConvolveAfter convolves the last n tokens of each row of x [m, (taps−1)·step+n, rows] → [m, n·rows]. A row begins with
-// the (taps−1)·step tokens before them.
-// It has no gradient.
-func (t *Tape) ConvolveAfter(x *ggml.Tensor, v Convolution) *Value {
-	return Input(ShortConv.Build(t, ConvOperands{Convolution: v, X: x, Before: (v.Kernel.Dim(0) - 1) * int64(v.Step)}).Y)
+// ConvolveAfter convolves x [m, n, rows] after the (taps−1)·step tokens before each row, [m, (taps−1)·step, rows], or nil if there
+// are none → [m, n·rows]. It has no gradient.
+func (t *Tape) ConvolveAfter(before, x *ggml.Tensor, v Convolution) *Value {
+	return Input(ShortConv.Build(t, ConvOperands{Convolution: v, X: x, Before: before}).Y)
 }
 
 // weightedSum is Σ tap · x of each tap.

@@ -48,10 +48,19 @@ func constant(tape *nn.Tape, x refmath.Tensor) *ggml.Tensor {
 	return nn.Declare(tape.Inputs, fmt.Sprint("constant ", x.Ne), ggml.F32, x.Ne[:2], func(_ *nn.Feed, values []float32) { copy(values, x.Float32()) })
 }
 
-// A kernel of one tap has no tokens before it, neither in samples nor in the rows of a session.
-func TestConvolveOneTap(t *testing.T) {
-	requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
-		x, kernel := w.Reshape(w.Leaf(optest.Normal(1, 3*4*2)...), 3, 4, 2), w.Reshape(w.Leaf(2, 3, 4), 1, 3)
-		return []*ggml.Tensor{tape.ConvolveAfter(x, nn.Convolution{Kernel: kernel, Step: 1}).T}
+// The rows of a session follow tokens that are kept, and lie apart in a wider matrix. A kernel of one tap has no tokens before it.
+func TestConvolveAfter(t *testing.T) {
+	requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) (results []*ggml.Tensor) {
+		wide := w.Reshape(w.Leaf(optest.Normal(1, 5*4*2)...), 5, 4, 2)
+		x := w.View(wide, []int64{3, 4, 2}, []int64{wide.Stride(1), wide.Stride(2)}, 0)
+		for _, taps := range []int64{1, 2, 4} {
+			var before *ggml.Tensor
+			if taps > 1 {
+				before = w.Reshape(w.Leaf(optest.Normal(2, int(3*(taps-1)*2))...), 3, taps-1, 2)
+			}
+			kernel := w.Reshape(w.Leaf(optest.Normal(3, int(3*taps))...), taps, 3)
+			results = append(results, tape.ConvolveAfter(before, x, nn.Convolution{Kernel: kernel, Step: 1, SiLU: taps == 4}).T)
+		}
+		return results
 	})
 }

@@ -29,10 +29,9 @@ func plainGLU(t *Tape, o GLUOperands) Result[GLUGrads] {
 
 // gluBy is GLU with a given gradient of the activation.
 func gluBy(t *Tape, o GLUOperands, activationGrad func(dy, gate *ggml.Tensor) *ggml.Tensor) Result[GLUGrads] {
-	c := t.C
-	return Result[GLUGrads]{c.GLUSplit(o.Act, o.Gate, o.Up), func(dy *ggml.Tensor) GLUGrads {
-		gate := contiguous(c, o.Gate)
-		return GLUGrads{Gate: activationGrad(c.Mul(dy, contiguous(c, o.Up)), gate), Up: c.GLUSplit(o.Act, o.Gate, dy)}
+	c, gate, up := t.C, contiguous(t.C, o.Gate), contiguous(t.C, o.Up)
+	return Result[GLUGrads]{c.GLUSplit(o.Act, gate, up), func(dy *ggml.Tensor) GLUGrads {
+		return GLUGrads{Gate: activationGrad(c.Mul(dy, up), gate), Up: c.GLUSplit(o.Act, gate, dy)}
 	}}
 }
 

@@ -172,11 +172,11 @@ func cachedAttention(t *Tape, o CachedOperands) *ggml.Tensor {
 }
 
 func shortConvolution(t *Tape, o ConvOperands) Result[*ggml.Tensor] {
-	c, n := t.C, o.X.Dim(1)-o.Before
+	c, n := t.C, o.X.Dim(1)
 	native := kernels.ShortConv{
 		X: o.X, Kernel: c.Reshape(o.Kernel, o.Kernel.Dim(0), o.X.Dim(0)), Bias: o.Bias, Before: o.Before, Step: o.Step, SiLU: o.SiLU,
 	}
-	if o.Before == 0 && o.Kernel.Dim(0) > 1 {
+	if o.Before == nil && o.Kernel.Dim(0) > 1 {
 		native.Positions = Declare(t.Inputs, "positions in samples", ggml.I32, []int64{n}, func(f *Feed, x []int32) { clear(x[copy(x, f.Positions):]) })
 	}
 	y := c.Reshape(kernels.ShortConvolution(c, native), o.X.Dim(0), n*o.X.Dim(2))

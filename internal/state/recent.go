@@ -62,20 +62,18 @@ func (r *Recent) begin(slot int) {
 // written returns how many of a pass's n tokens are kept.
 func written(n int) int { return min(n, recentTokens/2) }
 
-// Before returns the tokens x [m, n·slots] of a pass preceded by their previous tokens, [m, before+n, slots], and keeps
-// the last ones.
-func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
-	c, m, n, before := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots, int64(r.before)
-	now, kept := c.Reshape(x.T, m, n, p.Slots), int64(written(int(n)))
-	last := c.View(now, []int64{m, kept, p.Slots}, []int64{now.Stride(1), now.Stride(2)}, (n-kept)*now.Stride(1))
-	if p.Slots > 1 {
-		last = c.Cont(last)
-	}
+// Before returns the tokens of a pass x [m, n·slots] by slots, now [m, n, slots], and those before each slot's first,
+// [m, before, slots], or nil if no token depends on others. It keeps the last ones.
+func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) (before, now *ggml.Tensor) {
+	c, m, n := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots
+	row, kept := x.T.Stride(1), int64(written(int(n)))
+	now = c.View(x.T, []int64{m, n, p.Slots}, []int64{row, n * row}, 0)
+	last := c.Cont(c.View(now, []int64{m, kept, p.Slots}, []int64{row, n * row}, (n-kept)*row))
 	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last, m, kept*p.Slots), r.rows(t, p, 0, kept)))
-	if before == 0 {
-		return now
+	if b := int64(r.before); b > 0 {
+		before = c.Reshape(c.GetRows(r.x, r.rows(t, p, -b, b)), m, b, p.Slots)
 	}
-	return c.Concat(c.Reshape(c.GetRows(r.x, r.rows(t, p, -before, before)), m, before, p.Slots), now, 1)
+	return before, now
 }
 
 // rows returns the input of the rows of n vectors of each slot, the first of them at a distance from next.

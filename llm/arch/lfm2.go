@@ -76,7 +76,8 @@ func (p Place) kernel(kind Kind, length int, channels int64) *ggml.Tensor {
 // this number.
 func (p Place) convolve(t *nn.Tape, x *nn.Value, v nn.Convolution, number int) *nn.Value {
 	if kept := p.State(number); kept != nil {
-		return t.ConvolveAfter(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), v)
+		before, now := kept.(*state.Recent).Before(t, p.Pass, x)
+		return t.ConvolveAfter(before, now, v)
 	}
 	return t.ShortConv(x, v)
 }

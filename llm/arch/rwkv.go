@@ -14,9 +14,12 @@ func (p Place) previous(t *nn.Tape, x *nn.Value, number int) *nn.Value {
 	if kept == nil {
 		return t.Shift(x, 1)
 	}
-	c, all := t.C, kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)) // [m, 1+n, slots]
-	before := c.View(all, []int64{all.Dim(0), all.Dim(1) - 1, all.Dim(2)}, []int64{all.Stride(1), all.Stride(2)}, 0)
-	return nn.Input(c.Reshape(c.Cont(before), x.T.Shape()...))
+	c := t.C
+	before, now := kept.(*state.Recent).Before(t, p.Pass, x) // [m, 1, slots], [m, n, slots]
+	if n := now.Dim(1); n > 1 {
+		before = c.Concat(before, c.View(now, []int64{now.Dim(0), n - 1, now.Dim(2)}, []int64{now.Stride(1), now.Stride(2)}, 0), 1)
+	}
+	return nn.Input(c.Reshape(before, x.T.Shape()...))
 }
 
 // factorWeight describes elementwise factors.

@@ -62,7 +62,7 @@ func (s ScanSizes) convolve(p Place, t *nn.Tape, x *nn.Value, there Presence) *n
 
 // gated applies the output gate to a scan's result, silu(z)·y, for the tokens that are kept.
 func gated(p Place, t *nn.Tape, z, y *nn.Value) *nn.Value {
-	return t.GLU(ggml.SwiGLU, t.Contiguous(p.Kept(t, z)), t.Contiguous(p.Kept(t, y)))
+	return t.GLU(ggml.SwiGLU, p.Kept(t, z), p.Kept(t, y))
 }
 
 // newStates makes the states of a scan and of its convolution, of a width.

@@ -43,7 +43,8 @@ func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		Residual: true, Rows: []arch.Rows{{Name: "mean", Module: fmt.Sprintf("layers.%d.mean", p.Layer), Count: width}},
 	})
 	if p.State(0) != nil {
-		x = t.ConvolveAfter(p.State(0).(*state.Recent).Before(t, p.Pass, x), nn.Convolution{Kernel: kernel, Step: 1})
+		before, now := p.State(0).(*state.Recent).Before(t, p.Pass, x)
+		x = t.ConvolveAfter(before, now, nn.Convolution{Kernel: kernel, Step: 1})
 		return t.Linear(p.Kept(t, meanOfSequence(t, p.State(1).(*state.Recurrent), p.Pass, x.T)), m)[0]
 	}
 	return t.Linear(meanOfSample(t, t.ShortConv(x, nn.Convolution{Kernel: kernel, Step: 1})), m)[0]
