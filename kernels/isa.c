@@ -17,20 +17,25 @@ bool kern_isa_allowed(const char *const *names) {
 
 #if defined(__x86_64__)
 
-static bool kern_avx512;
+static bool kern_avx512, kern_avx2;
 
-static void kern_find_avx512(void) {
+static void kern_find_isa(void) {
 	kern_avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && KERN_ISA_ALLOWED("AVX512_CORE");
+	kern_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && KERN_ISA_ALLOWED("AVX512_CORE", "AVX2");
 }
 
-bool kern_isa_avx512(void) {
+static bool kern_isa(const bool *available) {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, kern_find_avx512);
-	return kern_avx512;
+	pthread_once(&once, kern_find_isa);
+	return *available;
 }
+
+bool kern_isa_avx512(void) { return kern_isa(&kern_avx512); }
+bool kern_isa_avx2(void) { return kern_isa(&kern_avx2); }
 
 #else
 
 bool kern_isa_avx512(void) { return false; }
+bool kern_isa_avx2(void) { return false; }
 
 #endif

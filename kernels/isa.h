@@ -11,5 +11,7 @@ bool kern_isa_allowed(const char *const *names);
 
 // Reports whether AVX-512 with BW and VL is available and allowed.
 bool kern_isa_avx512(void);
+// Reports whether AVX2 with FMA is available and allowed.
+bool kern_isa_avx2(void);
 
 #endif

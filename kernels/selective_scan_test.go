@@ -51,7 +51,7 @@ func scanOperands(d *draw) []operand {
 
 func scanCases() []opCase {
 	return []opCase{{
-		Name: "selective_scan", Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 30, Operands: scanOperands,
+		Name: "selective_scan", Layouts: optest.ContiguousRows, Bound: optest.Recurrence, Runs: 30, Operands: scanOperands,
 		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.SelectiveScan(c, scanOf(x)) },
 		Want: func(x refs) refmath.Tensor {
 			y, _ := scanRef(x)
@@ -80,6 +80,16 @@ func TestSelectiveScanStates(t *testing.T) {
 			}
 			require.Less(t, refmath.NMSE(got.Values, want), 1e-12, "seed %d on %s", seed, dev.Name)
 		}
+	}
+}
+
+// Each kind of processor has its own kernel.
+func TestSelectiveScanInstructions(t *testing.T) {
+	need.Time(t, "runs tests for each instruction set")
+	for _, isa := range []string{"SSE41", "AVX2"} {
+		out, err := withLibrary("ONEDNN_MAX_CPU_ISA="+isa, "^(TestOps|TestSelectiveScanStates)$/selective_scan")
+		require.NoError(t, err, "%s: %s", isa, out)
+		require.Contains(t, out, "--- PASS: TestSelectiveScanStates", isa)
 	}
 }
 

@@ -19,33 +19,14 @@ enum { KERN_LANES = 16 };
 typedef float kern_lanes __attribute__((vector_size(4 * KERN_LANES)));
 typedef float kern_lanes_anywhere __attribute__((vector_size(4 * KERN_LANES), aligned(4)));
 
-typedef float kern_lanes4 __attribute__((vector_size(16)));
-#if defined(__clang__)
-#define KERN_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define KERN_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (__attribute__((vector_size(16))) int){__VA_ARGS__})
-#endif
-
-// Lanes i, i + 4, i + 8 and i + 12 added up.
-__attribute__((always_inline)) static inline kern_lanes4 kern_quarter(const kern_lanes *x) {
-	typedef float lanes8 __attribute__((vector_size(32)));
-	union { kern_lanes all; lanes8 half[2]; } by8 = {*x};
-	union { lanes8 all; kern_lanes4 half[2]; } by4 = {by8.half[0] + by8.half[1]};
-	return by4.half[0] + by4.half[1];
-}
-
 // The sum of all lanes, added in pairs within registers.
 __attribute__((always_inline)) static inline float kern_sum_lanes(const kern_lanes *x) {
-	kern_lanes4 sum = kern_quarter(x);
+	typedef float lanes8 __attribute__((vector_size(32)));
+	typedef float lanes4 __attribute__((vector_size(16)));
+	union { kern_lanes all; lanes8 half[2]; } by8 = {*x};
+	union { lanes8 all; lanes4 half[2]; } by4 = {by8.half[0] + by8.half[1]};
+	lanes4 sum = by4.half[0] + by4.half[1];
 	return (sum[0] + sum[2]) + (sum[1] + sum[3]);
-}
-
-// The sums of the lanes of four vectors.
-__attribute__((always_inline)) static inline void kern_sum_each(const kern_lanes x[4], kern_lanes4 *sums) {
-	kern_lanes4 a = kern_quarter(x), b = kern_quarter(x + 1), c = kern_quarter(x + 2), d = kern_quarter(x + 3);
-	kern_lanes4 ab = KERN_SHUFFLE(a, b, 0, 4, 1, 5) + KERN_SHUFFLE(a, b, 2, 6, 3, 7);
-	kern_lanes4 cd = KERN_SHUFFLE(c, d, 0, 4, 1, 5) + KERN_SHUFFLE(c, d, 2, 6, 3, 7);
-	*sums = KERN_SHUFFLE(ab, cd, 0, 1, 4, 5) + KERN_SHUFFLE(ab, cd, 2, 3, 6, 7);
 }
 
 // Runs statements for each i < n, in steps of a fixed length. The compiler vectorises only loops whose counter begins at 0.
