@@ -9,7 +9,7 @@
 enum { KERN_LOGITS = 4096 };
 
 // kern_exp, but 0 for negligible values.
-static inline float kern_exp_or_zero(float x) { return x < -87.0f ? 0.0f : kern_exp(x); }
+static inline float kern_exp_or_zero(float x) { return kern_select(x < -87.0f, 0, kern_exp(x)); }
 
 // Adds n elements, a multiple of KERN_SOFTMAX_STEP, to the normaliser.
 KERN_CLONES static void kern_normalise_steps(struct kern_normaliser *z, const float *restrict x, int64_t n) {

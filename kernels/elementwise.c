@@ -81,8 +81,8 @@ static const float kern_gelu_root = 1.5957691216f, kern_gelu_cube = 0.044715f;
 static inline float kern_gelu_exponent(float x, float square) { return kern_gelu_root * x * (1 + kern_gelu_cube * square); }
 
 static inline struct kern_gate kern_gelu(float x) {
-	x = x > 10 ? 10 : x;
-	x = x < -10 ? -10 : x;
+	x = kern_select(x > 10, 10, x);
+	x = kern_select(x < -10, -10, x);
 	float square = x * x;
 	return (struct kern_gate){kern_gelu_exponent(x, square), kern_gelu_root * x * (1 + 3 * kern_gelu_cube * square)};
 }
@@ -97,13 +97,13 @@ static inline float kern_round_11_bits(float x) {
 // gelu as in the table of ggml's CPU backend: argument and result are F16, with 0 and x itself
 // beyond ±10. Below 2^-14, F16 numbers are multiples of 2^-24.
 __attribute__((always_inline)) static inline float kern_gelu_f16(float x) {
-	float near = x < 10 ? x : 10;
-	near = near > -10 ? near : -10;
+	float near = kern_select(x < 10, x, 10);
+	near = kern_select(near > -10, near, -10);
 	near = kern_round_11_bits(near);
 	float y = near * kern_sigmoid(kern_gelu_exponent(near, near * near));
 	float small = (y + 0.75f) - 0.75f, large = kern_round_11_bits(y);
-	y = fabsf(y) < 0x1p-14f ? small : large;
-	return x < 10 ? y : x; // NaN stays NaN
+	y = kern_select(fabsf(y) < 0x1p-14f, small, large);
+	return kern_select(x < 10, y, x); // NaN stays NaN
 }
 
 __attribute__((always_inline)) static inline void kern_geglu_step(float *restrict y, const float *restrict gate, const float *restrict up) {

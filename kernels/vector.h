@@ -3,6 +3,7 @@
 #define KERN_VECTOR_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,6 +59,14 @@ static inline float kern_from_bf16(uint16_t bits) {
 	return value.f;
 }
 
+// One of two numbers. A choice with a constant would become a branch, with which GCC vectorises no loop for AVX2.
+__attribute__((always_inline)) static inline float kern_select(bool first, float a, float b) {
+	union { float f; uint32_t bits; } x = {a}, y = {b};
+	uint32_t mask = -(uint32_t)first;
+	x.bits = (x.bits & mask) | (y.bits & ~mask);
+	return x.f;
+}
+
 // For x ≤ 0, e^x is 2^n, by the bits of a float, times 1 + f·slope = 2^f for |f| ≤ 1/2, by a
 // polynomial. Flushes to 2^-126; NaN stays NaN.
 struct kern_exponential {
@@ -66,7 +75,7 @@ struct kern_exponential {
 
 __attribute__((always_inline)) static inline struct kern_exponential kern_exponential(float x) {
 	float z = x * 1.44269504f;
-	z = z < -126.0f ? -126.0f : z;
+	z = kern_select(z < -126.0f, -126.0f, z);
 	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // its lowest bits are the nearest integer
 	float f = z - (power.f - 12582912.0f);
 	power.bits = (power.bits + 127) << 23;
@@ -86,14 +95,14 @@ static inline float kern_exp(float x) {
 }
 
 __attribute__((always_inline)) static inline float kern_sigmoid(float z) {
-	float e = kern_exp(-fabsf(z)), numerator = z < 0 ? e : 1;
-	return numerator / (1 + e);
+	float e = kern_exp(-fabsf(z));
+	return kern_select(z < 0, e, 1) / (1 + e);
 }
 
 // The slope σ(z)·(1 + x·z'·σ(−z)) of x·σ(z), given z and x·z', by one exponential.
 __attribute__((always_inline)) static inline float kern_gate_slope(float z, float change) {
 	float e = kern_exp(-fabsf(z)), more = 1 / (1 + e), less = e * more; // σ(|z|) and σ(−|z|)
-	return z < 0 ? less * (1 + change * more) : more * (1 + change * less);
+	return kern_select(z < 0, less * (1 + change * more), more * (1 + change * less));
 }
 
 // tanh(x) = −m / (2 + m), with m = e^(−2|x|) − 1, which is accurate for small x.
@@ -113,7 +122,7 @@ static inline float kern_sqrt(float x) {
 	r *= 1.5f - half * r * r;
 	r *= 1.5f - half * r * r;
 	r *= 1.5f - half * r * r;
-	return x >= 0 && x <= 3.4e38f ? x * r : NAN;
+	return kern_select((x >= 0) & (x <= 3.4e38f), x * r, NAN);
 }
 
 #endif
