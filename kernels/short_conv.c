@@ -11,12 +11,12 @@ enum { KERN_CONV_LANES = 64 }; // channels whose sums stay in registers
 struct kern_conv {
 	struct kern_short_conv_params p;
 	const struct ggml_tensor *x, *kernel, *before, *bias, *positions;
-	int64_t n, taps, reach; // the last tap is reach tokens away
-	const float *weights;   // [channels, taps], the nearest tap first
-	const float *offsets;   // biases of the channels
+	int64_t n, taps, distance; // of the last tap, in tokens
+	const float *weights;      // [channels, taps], the nearest tap first
+	const float *offsets;      // biases of the channels
 	int64_t row, first, channels;
-	int64_t b, edges;       // taps reach b tokens before x, from the first `edges` tokens
-	const float *edge;      // [channels, b+edges]: these tokens
+	int64_t b, edges;          // taps reach b tokens before x, from the first `edges` tokens
+	const float *edge;         // [channels, b+edges]: these tokens
 };
 
 static struct kern_conv kern_conv_of(const struct ggml_tensor *dst, const struct ggml_tensor *x, const struct ggml_tensor *kernel) {
@@ -26,8 +26,8 @@ static struct kern_conv kern_conv_of(const struct ggml_tensor *dst, const struct
 	c.bias = kern_optional(dst, c.p.bias);
 	c.positions = kern_optional(dst, c.p.positions);
 	c.n = x->ne[1];
-	c.reach = (c.taps - 1) * c.p.step;
-	c.b = c.before == NULL ? 0 : kern_min(c.before->ne[1], c.reach);
+	c.distance = (c.taps - 1) * c.p.step;
+	c.b = c.before == NULL ? 0 : kern_min(c.before->ne[1], c.distance);
 	return c;
 }
 
@@ -52,7 +52,7 @@ static void kern_conv_select(struct kern_conv *c, int64_t row, int64_t block, in
 	c->row = row;
 	c->first = block * KERN_CONV_CHANNELS;
 	c->channels = kern_min(KERN_CONV_CHANNELS, c->x->ne[0] - c->first);
-	c->edges = c->b > 0 && from < c->reach ? kern_min(to, c->reach) : 0;
+	c->edges = c->b > 0 && from < c->distance ? kern_min(to, c->distance) : 0;
 	float *weights = kern_scratch(KERN_SCRATCH_TILE, (c->taps + 1 + c->b + c->edges) * c->channels * sizeof *weights);
 	float *offsets = weights + c->taps * c->channels, *edge = offsets + c->channels;
 	const float *kernel = (const float *)c->kernel->data + c->first * c->taps;
@@ -229,7 +229,7 @@ KERN_OP(short_convolution_grad) {
 	int64_t blocks = kern_conv_blocks(&c), spans = kern_ceil_div(c.n, KERN_CONV_TOKENS);
 	for (int64_t chunk; (chunk = kern_next_chunk(dst, blocks * spans * c.x->ne[2], nth)) >= 0;) {
 		int64_t from = chunk / blocks % spans * KERN_CONV_TOKENS, to = kern_min(c.n, from + KERN_CONV_TOKENS);
-		int64_t last = kern_min(c.n, to + c.reach);
+		int64_t last = kern_min(c.n, to + c.distance);
 		kern_conv_select(&c, chunk / blocks / spans, chunk % blocks, from, last);
 		const float *grads = kern_conv_sum_grads(&c, dy, from, last);
 		for (int64_t u = from; u < to; u++) {

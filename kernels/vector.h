@@ -37,7 +37,7 @@ __attribute__((always_inline)) static inline float kern_sum_lanes(const kern_lan
 	{                                                                \
 		int64_t i = 0;                                               \
 		while (i + KERN_LANES <= (n)) {                              \
-			for (int lane = 0; lane < KERN_LANES; lane++, i++) {     \
+			for (int step = 0; step < KERN_LANES; step++, i++) {     \
 				__VA_ARGS__;                                         \
 			}                                                        \
 		}                                                            \

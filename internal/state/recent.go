@@ -68,8 +68,8 @@ func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) (before, now *ggml.Tens
 	c, m, n := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots
 	row, kept := x.T.Stride(1), int64(written(int(n)))
 	now = c.View(x.T, []int64{m, n, p.Slots}, []int64{row, n * row}, 0)
-	last := c.Cont(c.View(now, []int64{m, kept, p.Slots}, []int64{row, n * row}, (n-kept)*row))
-	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last, m, kept*p.Slots), r.rows(t, p, 0, kept)))
+	last := t.Contiguous(nn.Input(c.View(now, []int64{m, kept, p.Slots}, []int64{row, n * row}, (n-kept)*row)))
+	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last.T, m, kept*p.Slots), r.rows(t, p, 0, kept)))
 	if b := int64(r.before); b > 0 {
 		before = c.Reshape(c.GetRows(r.x, r.rows(t, p, -b, b)), m, b, p.Slots)
 	}
