@@ -73,7 +73,8 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 		bool grad_input, const struct kern_chunk *chunk, bool accumulate) {
 	int64_t depth = grad_input ? w->ne[1] : w->ne[0], m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
-	int64_t most = n <= KERN_N_SKINNY ? 2 * KERN_KC : KERN_KC; // each call of the GEMM library has some overhead
+	// Each call has some overhead, and all but the first read C again; a deeper tile in F32 would leave the cache.
+	int64_t most = n <= KERN_N_SKINNY || x->type == GGML_TYPE_BF16 ? 2 * KERN_KC : KERN_KC;
 	int64_t unit = kern_max(KERN_MC_MIN, ggml_blck_size(w->type));
 	int64_t kc = kern_ceil_div(kern_ceil_div(depth, kern_ceil_div(depth, most)), unit) * unit; // equal parts
 	size_t size = ggml_type_size(x->type);
