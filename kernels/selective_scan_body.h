@@ -1,12 +1,11 @@
 // Some tokens of a selective scan by vectors of WIDTH floats. The products of ROWS rows of a state with TOKENS tokens stay in
-// registers. Each kind of processor includes this with its own numbers, and gets a kern_scan_next.
+// registers. Each kind of processor includes this with its own numbers and name.
 
 #include "selective_scan_next.h"
 
-#include <math.h>
 #include <string.h>
 
-enum { ROWS = 4 };
+enum { ROWS = 4, PARTS = WIDTH / 4 }; // parts of a vector, each of four lanes
 
 #define KERN_SCAN_INLINE __attribute__((always_inline)) static inline
 #define KERN_SCAN_EACH(i, n) _Pragma("GCC unroll 4") for (int i = 0; i < n; i++)
@@ -24,21 +23,39 @@ struct kern_scan_tokens {
 #if defined(__clang__)
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (__attribute__((vector_size(16))) int){__VA_ARGS__})
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (__attribute__((vector_size(4 * WIDTH))) int){__VA_ARGS__})
 #endif
 
-// The sum of each of four vectors.
-KERN_SCAN_INLINE lanes4 kern_scan_sums(const lanes4 x[ROWS]) {
-	lanes4 a = SHUFFLE(x[0], x[1], 0, 4, 1, 5) + SHUFFLE(x[0], x[1], 2, 6, 3, 7);
-	lanes4 b = SHUFFLE(x[2], x[3], 0, 4, 1, 5) + SHUFFLE(x[2], x[3], 2, 6, 3, 7);
-	return SHUFFLE(a, b, 0, 1, 4, 5) + SHUFFLE(a, b, 2, 3, 6, 7);
+// Lanes of part p: i below 4 is a lane of the first vector, the others are lanes of the second.
+#define LANE(p, i) ((i) / 4 * WIDTH + 4 * (p) + (i) % 4)
+#define LANES_OF(p, i, j, k, l) LANE(p, i), LANE(p, j), LANE(p, k), LANE(p, l)
+#if WIDTH == 16
+#define EACH_PART(...) LANES_OF(0, __VA_ARGS__), LANES_OF(1, __VA_ARGS__), LANES_OF(2, __VA_ARGS__), LANES_OF(3, __VA_ARGS__)
+#elif WIDTH == 8
+#define EACH_PART(...) LANES_OF(0, __VA_ARGS__), LANES_OF(1, __VA_ARGS__)
+#else
+#define EACH_PART(...) LANES_OF(0, __VA_ARGS__)
+#endif
+#define PART(p) LANES_OF(p, 0, 1, 2, 3)
+
+// Part p is the sum of the parts of x[p].
+KERN_SCAN_INLINE void kern_scan_add_parts(const lanes x[PARTS], lanes *sums) {
+#if WIDTH == 16
+	lanes a = SHUFFLE(x[0], x[1], PART(0), PART(1), PART(4), PART(5)) + SHUFFLE(x[0], x[1], PART(2), PART(3), PART(6), PART(7));
+	lanes b = SHUFFLE(x[2], x[3], PART(0), PART(1), PART(4), PART(5)) + SHUFFLE(x[2], x[3], PART(2), PART(3), PART(6), PART(7));
+	*sums = SHUFFLE(a, b, PART(0), PART(2), PART(4), PART(6)) + SHUFFLE(a, b, PART(1), PART(3), PART(5), PART(7));
+#elif WIDTH == 8
+	*sums = SHUFFLE(x[0], x[1], PART(0), PART(2)) + SHUFFLE(x[0], x[1], PART(1), PART(3));
+#else
+	*sums = x[0];
+#endif
 }
 
-// Adds the parts of a vector up to one of four lanes.
-KERN_SCAN_INLINE void kern_scan_fold(const lanes *x, lanes4 *sum) {
-	union { lanes all; lanes4 part[WIDTH / 4]; } by4 = {*x};
-	*sum = by4.part[0];
-	KERN_SCAN_EACH(i, WIDTH / 4 - 1) *sum += by4.part[i + 1];
+// Lane r of a part is the sum of that part of x[r].
+KERN_SCAN_INLINE void kern_scan_add_lanes(const lanes x[ROWS], lanes *sums) {
+	lanes a = SHUFFLE(x[0], x[1], EACH_PART(0, 4, 1, 5)) + SHUFFLE(x[0], x[1], EACH_PART(2, 6, 3, 7));
+	lanes b = SHUFFLE(x[2], x[3], EACH_PART(0, 4, 1, 5)) + SHUFFLE(x[2], x[3], EACH_PART(2, 6, 3, 7));
+	*sums = SHUFFLE(a, b, EACH_PART(0, 1, 4, 5)) + SHUFFLE(a, b, EACH_PART(2, 3, 6, 7));
 }
 
 KERN_SCAN_INLINE float kern_scan_dot(const float *a, const float *b, int64_t n) {
@@ -51,27 +68,47 @@ KERN_SCAN_INLINE float kern_scan_dot(const float *a, const float *b, int64_t n) 
 	for (; i < n; i++) {
 		rest += a[i] * b[i];
 	}
-	lanes4 quarter;
-	kern_scan_fold(&sums, &quarter);
-	return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]) + rest;
+	union { lanes all; lanes4 part[PARTS]; } by4 = {sums};
+	KERN_SCAN_EACH(p, PARTS - 1) by4.part[0] += by4.part[p + 1];
+	return (by4.part[0][0] + by4.part[0][2]) + (by4.part[0][1] + by4.part[0][3]) + rest;
 }
 
-// A step is softplus(dt).
+KERN_SCAN_TARGET static void kern_scan_dots(const struct kern_scan *h) {
+	for (int64_t k = 0; k < h->n; k++) {
+		for (int64_t back = 0; back <= kern_min(k, TOKENS - 1); back++) {
+			h->dots[k * KERN_SCAN_TOKENS + back] = kern_scan_dot(kern_vector(h->b, k - back), kern_vector(h->c, k), h->d);
+		}
+	}
+}
+
 KERN_SCAN_INLINE struct kern_scan_tokens kern_scan_tokens(const struct kern_scan *h, int64_t tokens) {
 	struct kern_scan_tokens t;
 	for (int64_t k = 0; k < tokens; k++) {
-		float dt = h->dt[k * h->dt_stride], step = dt > 20 ? dt : log1pf(expf(dt)), decay = expf(step * h->a);
+		float decay = h->decays[k];
 		t.kept[k] = k == 0 ? decay : t.kept[k - 1] * decay;
 		for (int64_t j = 0; j < k; j++) {
 			t.added[j] *= decay;
 		}
-		t.added[k] = step;
+		t.added[k] = h->steps[k];
 		for (int64_t j = 0; j <= k; j++) {
-			t.mixed[k][j] = t.added[j] * kern_scan_dot(kern_vector(h->b, j), kern_vector(h->c, k), h->d);
+			t.mixed[k][j] = t.added[j] * h->dots[k * KERN_SCAN_TOKENS + k - j];
 		}
 		t.mixed[k][k] += h->skip;
 	}
 	return t;
+}
+
+// Lane r of part p is the sum of all lanes of row r with token k + p.
+KERN_SCAN_INLINE void kern_scan_total(const lanes sums[TOKENS][ROWS], int k, int tokens, lanes *total) {
+	lanes each[ROWS];
+	KERN_SCAN_EACH(r, ROWS) {
+		lanes of[PARTS] = {{0}};
+		KERN_SCAN_EACH(p, PARTS) {
+			if (k + p < tokens) { of[p] = sums[k + p][r]; }
+		}
+		kern_scan_add_parts(of, &each[r]);
+	}
+	kern_scan_add_lanes(each, total);
 }
 
 // Elements of some rows. The others are zero.
@@ -112,10 +149,12 @@ KERN_SCAN_INLINE void kern_scan_rows(float *to, const float *from, const struct 
 		KERN_SCAN_EACH(k, tokens) state += added[k] * kern_vector(h->b, k)[i];
 		KERN_SCAN_EACH(r, rows) to[r * d + i] = state[r];
 	}
+	union { lanes all; lanes4 part[PARTS]; } total[TOKENS];
 	KERN_SCAN_EACH(k, tokens) {
-		lanes4 each[ROWS];
-		KERN_SCAN_EACH(r, ROWS) kern_scan_fold(&sums[k][r], &each[r]);
-		y[k] = (y[k] + kern_scan_sums(each)) * t->kept[k];
+		if (k % PARTS == 0) {
+			kern_scan_total(sums, k, tokens, &total[k / PARTS].all);
+		}
+		y[k] = (y[k] + total[k / PARTS].part[k % PARTS]) * t->kept[k];
 		KERN_SCAN_EACH(j, k + 1) y[k] += x[j] * t->mixed[k][j];
 		memcpy(kern_vector(h->y, k) + row, &y[k], rows * sizeof(float));
 	}
@@ -131,7 +170,7 @@ KERN_SCAN_INLINE void kern_scan_some(float *to, const float *from, const struct 
 	}
 }
 
-int64_t KERN_SCAN_NEXT(float *to, const float *from, const struct kern_scan *h) {
+KERN_SCAN_TARGET static int64_t kern_scan_next(float *to, const float *from, const struct kern_scan *h) {
 	int64_t count = h->n < TOKENS ? 1 : TOKENS;
 	struct kern_scan_tokens t = kern_scan_tokens(h, count);
 	if (count == 1) {
@@ -141,3 +180,5 @@ int64_t KERN_SCAN_NEXT(float *to, const float *from, const struct kern_scan *h) 
 	}
 	return count;
 }
+
+const struct kern_scan_isa KERN_SCAN_NAME = {kern_scan_dots, kern_scan_next};

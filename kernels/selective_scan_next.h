@@ -3,19 +3,24 @@
 #define KERN_SELECTIVE_SCAN_NEXT_H
 
 #include "head.h"
-#include "vector.h"
+
+enum { KERN_SCAN_TOKENS = 4 }; // tokens that are computed at once, at most
 
 // The operands of a head of a row, from one token on.
 struct kern_scan {
 	struct kern_head x, b, c, y;
-	const float *dt;
-	int64_t dt_stride; // distance of tokens
-	float a, skip;     // skip is D
+	const float *steps, *decays; // of each token
+	float *dots;                 // [tokens][KERN_SCAN_TOKENS]: C of a token times B of itself and of those before it
+	float skip;                  // D
 	int64_t size, d, n;
 };
 
-// Computes one token or a few, from one state to another or the same, and returns their number.
-typedef int64_t kern_scan_next(float *to, const float *from, const struct kern_scan *h);
-kern_scan_next kern_scan_avx512, kern_scan_avx2, kern_scan_plain;
+struct kern_scan_isa {
+	// Writes the dots of n tokens. The heads of a group share them.
+	void (*dots)(const struct kern_scan *h);
+	// Computes one token or a few, from one state to another or the same, and returns their number.
+	int64_t (*next)(float *to, const float *from, const struct kern_scan *h);
+};
+extern const struct kern_scan_isa kern_scan_avx512, kern_scan_avx2, kern_scan_plain;
 
 #endif

@@ -1,4 +1,5 @@
 #define WIDTH 4
 #define TOKENS 2
-#define KERN_SCAN_NEXT kern_scan_plain
+#define KERN_SCAN_NAME kern_scan_plain
+#define KERN_SCAN_TARGET
 #include "selective_scan_body.h"
