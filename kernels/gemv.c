@@ -1,5 +1,6 @@
 #include "gemv.h"
 #include "elementwise.h"
+#include "gemv_f16.h"
 #include "gemv_vnni.h"
 #include "grouped.h"
 #include "scratch.h"
@@ -24,7 +25,12 @@ bool kern_gemv_takes(enum ggml_type type) {
 	return other == GGML_TYPE_F32 || kern_traits(other)->from_float != NULL;
 }
 
-bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_vnni_of(type, 1) != NULL; }
+// Returns a type's own kernel for n columns; NULL if ggml's dot product multiplies it.
+static const struct kern_gemv_kernel *kern_gemv_kernel_of(enum ggml_type type, int64_t n) {
+	return type == GGML_TYPE_F16 ? kern_gemv_f16() : kern_vnni_of(type, n);
+}
+
+bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_gemv_kernel_of(type, 1) != NULL; }
 
 // Returns the number of elements per part of a row of k. All parts except the last are equal, and
 // consist of whole blocks of any type.
@@ -39,22 +45,22 @@ static int64_t kern_part_size(enum ggml_type type, int64_t k) {
 struct kern_columns {
 	const struct ggml_tensor *x;
 	int64_t matrix;
-	const struct kern_vnni *vnni;
-	enum ggml_type type; // if vnni is NULL
+	const struct kern_gemv_kernel *kernel;
+	enum ggml_type type; // if kernel is NULL
 	const char *data;    // NULL initially
 	size_t stride;
 };
 
 static size_t kern_column_size(const struct kern_columns *c, int64_t k) {
-	return c->vnni != NULL ? c->vnni->column_size(k) : ggml_row_size(c->type, k);
+	return c->kernel != NULL ? c->kernel->column_size(k) : ggml_row_size(c->type, k);
 }
 
 // Quantises the columns of a matrix for weights of a type, unless they are already.
 static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights, int64_t matrix) {
-	const struct kern_vnni *vnni = kern_vnni_of(weights, c->x->ne[1]);
+	const struct kern_gemv_kernel *kernel = kern_gemv_kernel_of(weights, c->x->ne[1]);
 	enum ggml_type type = kern_traits(weights)->vec_dot_type;
-	bool same = vnni != NULL ? c->vnni != NULL && c->vnni->pack == vnni->pack : c->vnni == NULL && c->type == type;
-	c->vnni = vnni;
+	bool same = kernel != NULL ? c->kernel != NULL && c->kernel->pack == kernel->pack : c->kernel == NULL && c->type == type;
+	c->kernel = kernel;
 	c->type = type;
 	if (c->data != NULL && same && c->matrix == matrix) {
 		return;
@@ -70,8 +76,8 @@ static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights
 	char *columns = kern_scratch(KERN_SCRATCH_ROW, (size_t)n * c->stride);
 	c->data = columns;
 	for (; n > 0; n--, x += k, columns += c->stride) {
-		if (vnni != NULL) {
-			vnni->pack(x, columns, k);
+		if (kernel != NULL) {
+			kernel->pack(x, columns, k);
 		} else {
 			kern_traits(type)->from_float(x, columns, k);
 		}
@@ -84,8 +90,8 @@ static void kern_gemv_rows(const struct ggml_tensor *w, int64_t matrix, const st
 	size_t step = ggml_row_size(w->type, size), column_step = ggml_row_size(c->type, size);
 	const char *row = (const char *)kern_matrix(w, matrix) + (size_t)from * w->nb[1];
 	kern_prefetch(row, KERN_PREFETCH_DISTANCE);
-	if (c->vnni != NULL) {
-		c->vnni->multiply(y, ldy, k, to - from, row, w->nb[1], c->data, c->stride, n);
+	if (c->kernel != NULL) {
+		c->kernel->multiply(y, ldy, k, to - from, row, w->nb[1], c->data, c->stride, n);
 		return;
 	}
 	ggml_vec_dot_t dot = kern_traits(w->type)->vec_dot;

@@ -19,7 +19,7 @@ import (
 // Products of a few columns, as when several sequences decode at once: GEMV, GEMM, and ggml's op with row-major and with
 // repacked weights, of which more than a cache holds. One thread multiplies; its processor time is compared.
 func BenchmarkGEMV(b *testing.B) {
-	for _, typ := range []ggml.Type{ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K} {
+	for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K} {
 		for _, k := range []int64{768, 2048} {
 			for _, n := range []int64{1, 2, 3, 4, 8, 16, 32, 64} {
 				b.Run(fmt.Sprintf("%v/k=%d/n=%d", typ, k, n), func(b *testing.B) { benchmarkGEMV(b, typ, k, n) })

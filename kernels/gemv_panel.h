@@ -92,7 +92,7 @@ KERN_VNNI_INLINE void kern_multiply_rows(const struct kern_panel_kind kind, void
 	for (int64_t j = 0; j < n; j++) { _mm512_mask_storeu_ps(y + j * ldy, mask, sums[j]); }
 }
 
-// Defines kern_multiply_TYPE of struct kern_vnni, with panels of a struct.
+// Defines kern_multiply_TYPE of struct kern_gemv_kernel, with panels of a struct.
 #define KERN_PANEL_MULTIPLY(type, panel_struct, part_struct, row_part_size, products) \
 	KERN_VNNI static void kern_multiply_##type(float *y, int64_t ldy, int64_t k, int64_t m, \
 			const char *w, size_t row_size, const char *columns, size_t stride, int64_t n) { \

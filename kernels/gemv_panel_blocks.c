@@ -129,7 +129,7 @@ KERN_VNNI_INLINE void kern_unpack_blocks_q4_0(struct kern_block_panel *panel, co
 KERN_PANEL_BLOCK_TYPE(q8_0, kern_q8_0)
 KERN_PANEL_BLOCK_TYPE(q4_0, kern_q4)
 
-const struct kern_vnni kern_panel_q8_0 = {kern_block_size, kern_pack_q8_0, kern_multiply_q8_0};
-const struct kern_vnni kern_panel_q4_0 = {kern_block_size, kern_pack_q4_0, kern_multiply_q4_0};
+const struct kern_gemv_kernel kern_panel_q8_0 = {kern_block_size, kern_pack_q8_0, kern_multiply_q8_0};
+const struct kern_gemv_kernel kern_panel_q4_0 = {kern_block_size, kern_pack_q4_0, kern_multiply_q4_0};
 
 #endif

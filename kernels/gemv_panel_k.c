@@ -153,7 +153,7 @@ KERN_VNNI static void kern_unpack_q6_k(void *panel, const char *const *rows, int
 
 #define KERN_PANEL_SUPER(type, products) \
 	KERN_PANEL_MULTIPLY(type, kern_super_panel, kern_super_column, sizeof(struct kern_##type), products) \
-	const struct kern_vnni kern_panel_##type = {kern_super_size, kern_pack_super, kern_multiply_##type};
+	const struct kern_gemv_kernel kern_panel_##type = {kern_super_size, kern_pack_super, kern_multiply_##type};
 
 KERN_PANEL_SUPER(q4_k, kern_multiply_super_32)
 KERN_PANEL_SUPER(q5_k, kern_multiply_super_32)

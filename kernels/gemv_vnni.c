@@ -117,10 +117,10 @@ KERN_VNNI_INLINE void kern_accumulate_part_q4_0(__m512 *sums, const struct kern_
 KERN_VNNI_BLOCKS(q8_0, kern_q8_0)
 KERN_VNNI_BLOCKS(q4_0, kern_q4)
 
-const struct kern_vnni *kern_vnni_of(enum ggml_type type, int64_t n) {
+const struct kern_gemv_kernel *kern_vnni_of(enum ggml_type type, int64_t n) {
 	bool panel = n >= KERN_PANEL_FROM;
-	static const struct kern_vnni q8_0 = {kern_vnni_size, kern_pack_q8_0, kern_multiply_q8_0};
-	static const struct kern_vnni q4_0 = {kern_vnni_size, kern_pack_q4_0, kern_multiply_q4_0};
+	static const struct kern_gemv_kernel q8_0 = {kern_vnni_size, kern_pack_q8_0, kern_multiply_q8_0};
+	static const struct kern_gemv_kernel q4_0 = {kern_vnni_size, kern_pack_q4_0, kern_multiply_q4_0};
 	if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) {
 		return NULL;
 	}
@@ -136,6 +136,6 @@ const struct kern_vnni *kern_vnni_of(enum ggml_type type, int64_t n) {
 
 #else
 
-const struct kern_vnni *kern_vnni_of(enum ggml_type type, int64_t n) { return NULL; }
+const struct kern_gemv_kernel *kern_vnni_of(enum ggml_type type, int64_t n) { return NULL; }
 
 #endif

@@ -154,7 +154,7 @@ KERN_VNNI_INLINE void kern_add_super(__m512 *sums, __m256 *minimums, const struc
 		for (int j = 0; j < n; j++) { sums[j] = _mm512_sub_ps(sums[j], _mm512_zextps256_ps512(minimums[j])); } \
 	} \
 	KERN_VNNI_MULTIPLY(type) \
-	const struct kern_vnni kern_vnni_##type = {kern_super_size, kern_pack_super, kern_multiply_##type};
+	const struct kern_gemv_kernel kern_vnni_##type = {kern_super_size, kern_pack_super, kern_multiply_##type};
 
 KERN_VNNI_K(q4_k)
 KERN_VNNI_K(q5_k)

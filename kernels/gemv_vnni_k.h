@@ -20,6 +20,6 @@ size_t kern_super_size(int64_t k);
 void kern_pack_super(const float *x, void *column, int64_t k);
 
 // All take the same packed columns.
-extern const struct kern_vnni kern_vnni_q4_k, kern_vnni_q5_k, kern_vnni_q6_k;
+extern const struct kern_gemv_kernel kern_vnni_q4_k, kern_vnni_q5_k, kern_vnni_q6_k;
 
 #endif
