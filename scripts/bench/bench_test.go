@@ -19,6 +19,7 @@ const sample = `form: quick
 date: 2026-01-02
 cores: 2
 suite: training
+distance: 56
 goos: linux
 BenchmarkStep/model=28M/base=Q8_0-2         	       3	       800.5 tok/s	       240 peak-MB
 BenchmarkStep/model=28M/base=Q8_0-2         	       3	       900.5 tok/s	       240 peak-MB
@@ -27,6 +28,7 @@ BenchmarkStop/base=llama-2-2                	       3	       200.125 tok/s
 BenchmarkStep/large/F32-2                   	       1	       100 tok/s
 --- SKIP: BenchmarkLong
     long_test.go:12: takes minutes
+distance: 349
 alien: 0.42
 suite: context
 BenchmarkScaling/by=context/context=1024-2  	       1	       12.5 ms/tok	 3 loss@2	 4 loss@1
@@ -45,6 +47,7 @@ func TestParseResults(t *testing.T) {
 	require.False(t, s.full())
 	require.Equal(t, "2026-01-02", s.facts[keyDate])
 	require.Equal(t, 0.42, s.alien)
+	require.Equal(t, []float64{56, 349}, s.distances)
 	require.Equal(t, []string{"Long: takes minutes"}, s.skipped)
 	require.Len(t, s.results, 7)
 	require.Equal(t, result{
@@ -97,6 +100,7 @@ func TestPage(t *testing.T) {
 	text := string(data)
 	require.Contains(t, text, "# Title\n\nText.\n\n**This was not a full run (quick): its numbers are rough.**")
 	require.Contains(t, text, "| cores | 2 |")
+	require.Contains(t, text, "| a cache line to another core and back | 56 to 349 ns |")
 	require.Contains(t, text, "Other programs used 0.4 cores")
 	require.Contains(t, text, "| 1024 | 12.50 |")
 	require.Contains(t, text, "- Long: takes minutes\n")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/scripts/machine"
 )
 
 // measure runs the suites, with some rounds beside other programs, and writes their output and the machine's facts to the file of results.
@@ -103,6 +104,12 @@ type runner struct {
 
 func (r *runner) fact(key, value string) { fmt.Fprintf(&r.out, "%s: %s\n", key, value) }
 
+func (r *runner) factDistance() {
+	if d := machine.CoreDistance(); d > 0 {
+		r.fact(keyDistance, strconv.FormatInt(d.Nanoseconds(), 10))
+	}
+}
+
 // run builds the tests of a package, and runs the benchmarks of the suite.
 func (r *runner) run(ctx context.Context, s suite) error {
 	r.clock.begin(s)
@@ -128,6 +135,7 @@ func (r *runner) run(ctx context.Context, s suite) error {
 	if err != nil {
 		return err
 	}
+	r.factDistance()
 	busy := startLoad()
 	if err := c.Start(); err != nil {
 		return err
@@ -143,6 +151,7 @@ func (r *runner) run(ctx context.Context, s suite) error {
 	if !found {
 		return errors.New("it has no benchmark " + s.bench + " in " + s.folder)
 	}
+	r.factDistance()
 	if cores, ok := busy.others(); ok {
 		r.fact(keyAlien, fmt.Sprintf("%.2f", cores))
 		if cores > most {

@@ -55,6 +55,10 @@ func (p page) introduce(b *strings.Builder, s *resultSet) {
 			writeRow(b, []string{f.key, v})
 		}
 	}
+	if len(s.distances) > 0 {
+		least, most := slices.Min(s.distances), slices.Max(s.distances)
+		writeRow(b, []string{"a cache line to another core and back", fmt.Sprintf("%.0f to %.0f ns", least, most)})
+	}
 	if s.alien > most {
 		fmt.Fprintf(b, "\nOther programs used %.1f cores meanwhile. That slows everything down, what uses all cores most of all: "+
 			"**repeat it on an idle machine.**\n", s.alien)

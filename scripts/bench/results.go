@@ -19,23 +19,25 @@ type result struct {
 // A resultSet is the output of a run in Go's benchmark format, in which lines "key: value" apply to the results
 // after them.
 type resultSet struct {
-	results []result
-	facts   map[string]string // the last value of each key
-	alien   float64           // maximum number of cores that other programs used during a suite
-	skipped []string          // benchmarks that could not run, with the reason
+	results   []result
+	facts     map[string]string // the last value of each key
+	alien     float64           // maximum number of cores that other programs used during a suite
+	distances []float64         // of two cores before and after each suite, in ns
+	skipped   []string          // benchmarks that could not run, with the reason
 }
 
 // Keys that this program writes.
 const (
-	keySuite   = "suite"     // suite of the results after it
-	keyForm    = "form"      // full, or what was omitted
-	keyDate    = "date"      // of the run
-	keyLlama   = "llama.cpp" // version
-	keyPyTorch = "pytorch"   // versions of PyTorch and PEFT
-	keyTook    = "took"      // time of the run
-	keyAlien   = "alien"     // cores that other programs used during a suite
-	keyCores   = "cores"     // of the machine
-	fullForm   = "full"      // value of keyForm
+	keySuite    = "suite"     // suite of the results after it
+	keyForm     = "form"      // full, or what was omitted
+	keyDate     = "date"      // of the run
+	keyLlama    = "llama.cpp" // version
+	keyPyTorch  = "pytorch"   // versions of PyTorch and PEFT
+	keyTook     = "took"      // time of the run
+	keyAlien    = "alien"     // cores that other programs used during a suite
+	keyDistance = "distance"  // of two cores before or after a suite, in ns
+	keyCores    = "cores"     // of the machine
+	fullForm    = "full"      // value of keyForm
 )
 
 // keyGEMMLibrary names the GEMM library; the benchmarks write it.
@@ -71,12 +73,16 @@ func parseResults(text string) (*resultSet, error) {
 			switch {
 			case key == keyCores && value != "1":
 				suffix = "-" + value // which Go adds to each name
-			case key == keyAlien:
-				cores, err := strconv.ParseFloat(value, 64)
+			case key == keyAlien || key == keyDistance:
+				number, err := strconv.ParseFloat(value, 64)
 				if err != nil {
 					return nil, fmt.Errorf("the line %q: %w", line, err)
 				}
-				s.alien = max(s.alien, cores)
+				if key == keyDistance {
+					s.distances = append(s.distances, number)
+				} else {
+					s.alien = max(s.alien, number)
+				}
 			}
 			continue
 		}
