@@ -70,7 +70,7 @@ func (j Job) Run() (Result, error) {
 		put(t)
 	}
 	if p := processPolicy(); p != nil {
-		p.record(time.Duration(r.elapsed), time.Duration(r.run_queue_wait))
+		p.record(time.Now(), time.Duration(r.elapsed), time.Duration(r.run_queue_wait))
 	}
 	return result(r), nil
 }

@@ -14,7 +14,9 @@ import (
 // ms (the active wait policy), which is best while each thread has its own processor. On an
 // oversubscribed machine, spinning threads take processors from the threads that they wait for: two
 // programs at once then take twenty times as long. So under contention, which shows as run-queue
-// wait of the computing thread, libgomp is made to sleep at barriers (the passive policy).
+// wait of the computing thread, libgomp is made to sleep at barriers (the passive policy). A woken
+// thread may have to wait for a moment, too, if the one that wakes it runs on the same processor.
+// That looks like contention: so threads spin again from time to time, to see whether it goes on.
 // OMP_WAIT_POLICY or GOMP_SPINCOUNT in the environment, which set the policy, disable this.
 
 // A waitPolicy chooses the policy by the contention measured in jobs.
@@ -22,29 +24,40 @@ type waitPolicy struct {
 	mu                    sync.Mutex
 	elapsed, runQueueWait time.Duration // of jobs since the last choice
 	passive               bool
+	pause                 time.Duration // how long the last passive policy lasts
+	until                 time.Time     // when it ends
 	apply                 func(passive bool)
 }
 
 const (
-	choiceInterval = 100 * time.Millisecond // time of computation between two choices
-	highContention = 0.15                   // fraction of run-queue wait in the time of a job: passive from here on
+	choiceInterval = 100 * time.Millisecond // time of computation after which the absence of contention counts
+	highContention = 0.15                   // fraction of run-queue wait in the time of jobs: passive from here on
 	lowContention  = 0.05                   // active again below this
+	shortestPause  = 250 * time.Millisecond // doubled each time that contention follows a pause
+	longestPause   = 16 * time.Second
+	pauseJobs      = 20 // a pause is at least as many times as long as a job under contention
 )
 
-// record adds a job.
-func (p *waitPolicy) record(elapsed, runQueueWait time.Duration) {
+// record adds a job that has ended now.
+func (p *waitPolicy) record(now time.Time, elapsed, runQueueWait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.elapsed += elapsed
 	p.runQueueWait += runQueueWait
-	if p.elapsed < choiceInterval {
+	share := float64(p.runQueueWait) / float64(max(p.elapsed, choiceInterval))
+	measured := p.elapsed >= choiceInterval
+	switch {
+	case p.passive && (measured && share < lowContention || !now.Before(p.until)):
+		p.set(false)
+	case !p.passive && share > highContention:
+		p.pause = min(max(shortestPause, 2*p.pause), longestPause)
+		p.until = now.Add(max(p.pause, pauseJobs*elapsed))
+		p.set(true)
+	case !measured:
 		return
+	case !p.passive:
+		p.pause = 0
 	}
-	limit := highContention
-	if p.passive {
-		limit = lowContention
-	}
-	p.set(float64(p.runQueueWait) > limit*float64(p.elapsed))
 	p.elapsed, p.runQueueWait = 0, 0
 }
 
@@ -82,13 +95,14 @@ var processPolicy = sync.OnceValue(func() *waitPolicy {
 	}}
 })
 
-// SetPassive sets the wait policy of this process until contention changes it, for tests. It
-// returns false if the environment sets the policy.
+// SetPassive sets the wait policy of this process until contention or the end of a pause changes it, for tests.
+// It returns false if the environment sets the policy.
 func SetPassive(passive bool) bool {
 	p := processPolicy()
 	if p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.until = time.Now().Add(shortestPause)
 		p.set(passive)
 	}
 	return p != nil

@@ -209,6 +209,14 @@ func (s *stock) sample(b *testing.B, format string, args ...any) time.Duration {
 // A timed function takes a sample and returns its measured time.
 type timed = func() time.Duration
 
+// rested waits before each sample until the threads of the program that computed before it sleep: OpenMP's spin for up to 16 ms.
+func rested(sample timed) timed {
+	return func() time.Duration {
+		time.Sleep(50 * time.Millisecond)
+		return sample()
+	}
+}
+
 // beside samples ours, others and theirs in turn. It reports the tokens/s of ours, ratio (to theirs
 // with llama.cpp's plugin) and same-plugin-ratio (with goggml's, if present). It returns the times of
 // ours, others and theirs.
@@ -216,7 +224,11 @@ func beside(b *testing.B, tokens int, ours timed, theirs []timed, others ...time
 	b.Helper()
 	var t testutil.Turns
 	testutil.Once(b, func() {
-		t = testutil.InTurn(testutil.Rounds(), 0, slices.Concat([]timed{ours}, others, theirs)...)
+		all := slices.Concat([]timed{ours}, others, theirs)
+		for i, sample := range all {
+			all[i] = rested(sample)
+		}
+		t = testutil.InTurn(testutil.Rounds(), 0, all...)
 	})
 	b.ReportMetric(float64(tokens)/t.Median(0).Seconds(), "tokens/s")
 	for i, unit := range []string{"ratio", "same-plugin-ratio"}[:len(theirs)] {
