@@ -83,7 +83,7 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 interop: vendor ## compare with stock llama.cpp and with transformers, and serve clients of OpenAI's protocol, fetched into build/ (GOGGML_INTEROP_SEEDS="3 4" for random models of other seeds than 1 and 2)
 	@scripts/llamacpp
 	@scripts/clients
-	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run Interop ./internal/interop ./internal/jinja ./llm/chat ./llm/data ./llm/run ./examples/finetune ./llm/ollama ./scripts/browser
+	@$(setup) && $(GO) test -tags interop -count=1 -timeout 180m -run Interop ./internal/interop ./internal/jinja ./llm/chat ./llm/data ./llm/run ./examples/finetune ./llm/ollama ./scripts/browser
 
 peft: vendor ## compare adapters, training and preferences with PyTorch, PEFT and TRL, installed by pip into build/ (some gigabytes)
 	@scripts/peft
@@ -94,7 +94,7 @@ real: vendor ## compare a real chat model, fetched by pip, with stock llama.cpp,
 	@scripts/realmodel >/dev/null
 	@scripts/peft
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run InteropReal -v ./internal/interop
+	@$(setup) && $(GO) test -tags interop -count=1 -timeout 120m -run InteropReal -v ./internal/interop
 
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/: forty minutes, the first time with some minutes for compiling shaders
 	@scripts/vulkan
