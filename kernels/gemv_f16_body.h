@@ -1,36 +1,25 @@
-// Products of rows in F16 with columns in F32 by vectors of WIDTH floats, which the sums of ROWS rows and COLUMNS columns stay
-// in. Each kind of processor includes this with its own numbers and name.
+// Products of rows in F16 with columns in F32. The sums of ROWS rows and COLUMNS columns stay in vectors of WIDTH floats.
+// Each kind of processor includes this with its own numbers and name.
 
 #include "gemv_f16.h"
+#include "lanes.h"
 
 #include <immintrin.h>
 #include <string.h>
 
 enum { COLUMNS = 4, AHEAD = 16 << 10 }; // AHEAD is the distance of prefetch in bytes
 
-#define KERN_F16_INLINE __attribute__((always_inline)) static inline
-#define KERN_F16_EACH(i, n) _Pragma("GCC unroll 4") for (int i = 0; i < n; i++)
-
-typedef float lanes __attribute__((vector_size(4 * WIDTH), aligned(4)));
-typedef float lanes4 __attribute__((vector_size(16)));
-
-KERN_F16_INLINE float kern_f16_sum(const lanes *x) {
-	union { lanes all; lanes4 part[WIDTH / 4]; } by4 = {*x};
-	KERN_F16_EACH(i, WIDTH / 4 - 1) by4.part[0] += by4.part[i + 1];
-	return (by4.part[0][0] + by4.part[0][2]) + (by4.part[0][1] + by4.part[0][3]);
-}
-
 // Adds the products of a register of each row. `rows` and `columns` are constants.
-KERN_F16_TARGET KERN_F16_INLINE void kern_f16_add(lanes sums[COLUMNS][ROWS], const char *w, size_t row_size, const float *x, size_t stride, const int rows, const int columns) {
+KERN_F16_TARGET KERN_INLINE void kern_f16_add(lanes sums[COLUMNS][ROWS], const char *w, size_t row_size, const float *x, size_t stride, const int rows, const int columns) {
 	lanes row[ROWS];
-	KERN_F16_EACH(r, rows) row[r] = (lanes)KERN_F16_LOAD(w + r * row_size);
-	KERN_F16_EACH(j, columns) {
-		lanes column = *(const lanes *)((const char *)x + j * stride);
-		KERN_F16_EACH(r, rows) sums[j][r] += row[r] * column;
+	KERN_UNROLLED(r, rows) row[r] = (lanes)KERN_F16_LOAD(w + r * row_size);
+	KERN_UNROLLED(j, columns) {
+		lanes column = LANES_AT((const char *)x + j * stride);
+		KERN_UNROLLED(r, rows) sums[j][r] += row[r] * column;
 	}
 }
 
-KERN_F16_TARGET KERN_F16_INLINE void kern_f16_tile(float *y, int64_t ldy, int64_t k, const char *w, size_t row_size, const char *x, size_t stride, const int rows, const int columns) {
+KERN_F16_TARGET KERN_INLINE void kern_f16_tile(float *y, int64_t ldy, int64_t k, const char *w, size_t row_size, const char *x, size_t stride, const int rows, const int columns) {
 	lanes sums[COLUMNS][ROWS] = {{{0}}};
 	int64_t i = 0;
 	for (; i + WIDTH <= k; i += WIDTH) {
@@ -42,15 +31,15 @@ KERN_F16_TARGET KERN_F16_INLINE void kern_f16_tile(float *y, int64_t ldy, int64_
 	}
 	if (i < k) {
 		uint16_t rest[ROWS][WIDTH] = {{0}};
-		KERN_F16_EACH(r, rows) memcpy(rest[r], w + r * row_size + i * sizeof(uint16_t), (k - i) * sizeof(uint16_t));
+		KERN_UNROLLED(r, rows) memcpy(rest[r], w + r * row_size + i * sizeof(uint16_t), (k - i) * sizeof(uint16_t));
 		kern_f16_add(sums, (const char *)rest, sizeof rest[0], (const float *)x + i, stride, rows, columns);
 	}
-	KERN_F16_EACH(j, columns) {
-		KERN_F16_EACH(r, rows) y[j * ldy + r] = kern_f16_sum(&sums[j][r]);
+	KERN_UNROLLED(j, columns) {
+		KERN_UNROLLED(r, rows) y[j * ldy + r] = kern_sum(&sums[j][r]);
 	}
 }
 
-KERN_F16_TARGET KERN_F16_INLINE void kern_f16_rows(float *y, int64_t ldy, int64_t k, const char *w, size_t row_size, const char *x, size_t stride, int64_t n, const int rows) {
+KERN_F16_TARGET KERN_INLINE void kern_f16_rows(float *y, int64_t ldy, int64_t k, const char *w, size_t row_size, const char *x, size_t stride, int64_t n, const int rows) {
 	for (; n >= COLUMNS; n -= COLUMNS, y += COLUMNS * ldy, x += COLUMNS * stride) {
 		kern_f16_tile(y, ldy, k, w, row_size, x, stride, rows, COLUMNS);
 	}

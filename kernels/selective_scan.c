@@ -32,7 +32,7 @@ KERN_CLONES static void kern_scan_steps(float *restrict steps, float *restrict d
 	KERN_EACH(i, n,
 		steps[i] = kern_softplus(steps[i]);
 		float z = steps[i] * a;
-		decays[i] = kern_select(z > 88.7f, INFINITY, kern_exp(z)))
+		decays[i] = kern_select(z > 88.7f, INFINITY, kern_exp(z))) // above, e^z is infinite in F32
 }
 
 // All tokens of a head. The state is in the written vector after the first tokens.
@@ -92,6 +92,14 @@ static void kern_scan_head(const struct kern_scan_isa *isa, struct ggml_tensor *
 	kern_scan_all(isa, to + at, from + at, h);
 }
 
+// The dots of all rows, which the heads of a group share.
+static void kern_scan_group_dots(const struct kern_scan_isa *isa, struct ggml_tensor *y, int64_t head, float *dots) {
+	for (int64_t row = 0; row < y->ne[3]; row++) {
+		struct kern_scan h = kern_scan_of(y, row, head, dots);
+		isa->dots(&h);
+	}
+}
+
 // A chunk is a head of all rows, so that rows with a vector in common follow each other.
 KERN_OP(selective_scan) {
 	(void)userdata;
@@ -100,11 +108,10 @@ KERN_OP(selective_scan) {
 	float *dots = kern_scratch(KERN_SCRATCH_TILE, dst->ne[2] * dst->ne[3] * KERN_SCAN_TOKENS * sizeof *dots);
 	int64_t group = -1; // that dots belong to
 	for (int64_t head; (head = kern_next_chunk(dst, dst->ne[1], nth)) >= 0;) {
-		for (int64_t row = 0; group != kern_scan_group(dst, head) && row < dst->ne[3]; row++) {
-			struct kern_scan h = kern_scan_of(dst, row, head, dots);
-			isa->dots(&h);
+		if (group != kern_scan_group(dst, head)) {
+			group = kern_scan_group(dst, head);
+			kern_scan_group_dots(isa, dst, head, dots);
 		}
-		group = kern_scan_group(dst, head);
 		for (int64_t row = 0; row < dst->ne[3]; row++) {
 			kern_scan_head(isa, dst, row, head, dots);
 		}
