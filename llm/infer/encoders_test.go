@@ -56,7 +56,8 @@ func TestEncodersAgainstStock(t *testing.T) {
 				require.Less(t, refmath.NMSE(slices.Concat(together...), refmath.From(want).Data), 1e-8, ops)
 				for i, text := range texts {
 					alone := pooled(t, s, [][]int32{text})[0]
-					require.Less(t, refmath.NMSE(alone, refmath.From(together[i]).Data), 1e-9, "%s, text %d", ops, i)
+					// Sums in another order change the input of GELU, which ggml looks up in a table of F16; a score is one number.
+					require.Less(t, refmath.NMSE(alone, refmath.From(together[i]).Data), 1e-7, "%s, text %d", ops, i)
 				}
 				require.Equal(t, 1, s.Free())
 			}

@@ -73,8 +73,12 @@ func testMixedAdapters(t *testing.T, name string, ops device.OpSet) {
 	}
 	require.NoError(t, s.Step(context.Background(), next))
 	require.Equal(t, 3, s.Mixed())
-	for i, n := range next {
-		require.Less(t, refmath.NMSE(n.Logits, alone[i]), 1e-8, "%s, sequence %d", ops, i)
+	bound := 1e-8
+	if llmtest.LooksUpGELU(m.Config().Arch) {
+		bound = 1e-7 // a sum in another order changes the input of GELU, which ggml looks up in a table of F16
 	}
-	require.Less(t, refmath.NMSE(decode(t, between, prompt[5:]...), decode(t, newSequence(t, m, o), prompt...)), 1e-8)
+	for i, n := range next {
+		require.Less(t, refmath.NMSE(n.Logits, alone[i]), bound, "%s, sequence %d", ops, i)
+	}
+	require.Less(t, refmath.NMSE(decode(t, between, prompt[5:]...), decode(t, newSequence(t, m, o), prompt...)), bound)
 }
