@@ -1,5 +1,6 @@
 #include "gemv.h"
 #include "elementwise.h"
+#include "gemv_avx2.h"
 #include "gemv_f16.h"
 #include "gemv_vnni.h"
 #include "grouped.h"
@@ -27,7 +28,11 @@ bool kern_gemv_takes(enum ggml_type type) {
 
 // Returns a type's own kernel for n columns; NULL if ggml's dot product multiplies it.
 static const struct kern_gemv_kernel *kern_gemv_kernel_of(enum ggml_type type, int64_t n) {
-	return type == GGML_TYPE_F16 ? kern_gemv_f16() : kern_vnni_of(type, n);
+	if (type == GGML_TYPE_F16) {
+		return kern_gemv_f16();
+	}
+	const struct kern_gemv_kernel *vnni = kern_vnni_of(type, n);
+	return vnni != NULL ? vnni : kern_avx2_of(type);
 }
 
 bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_gemv_kernel_of(type, 1) != NULL; }

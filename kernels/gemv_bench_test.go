@@ -51,6 +51,9 @@ func benchmarkGEMV(b *testing.B, typ ggml.Type, k, n int64) {
 	add("gemv", func(w *ggml.Tensor) *ggml.Tensor { return kernels.GEMV(c, x, w) }, ws)
 	add("mul_mat", func(w *ggml.Tensor) *ggml.Tensor { return c.MulMat(w, x) }, ws)
 	add("gemm_f32", func(w *ggml.Tensor) *ggml.Tensor { return kernels.GEMM(c, exact, pair(w, x)) }, ws)
+	if kernels.HasIntegers() {
+		add("gemm_int", func(w *ggml.Tensor) *ggml.Tensor { return kernels.GEMMInt(c, nil, pair(w, x)) }, ws)
+	}
 	if kernels.HasBF16() {
 		add("gemm_bf16", func(w *ggml.Tensor) *ggml.Tensor { return kernels.GEMM(c, exact, pair(w, kernels.CastBF16(c, x))) }, ws)
 	}

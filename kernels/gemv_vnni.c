@@ -1,5 +1,6 @@
 #include "gemv_vnni.h"
 #include "gemv_vnni_k.h"
+#include "isa.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -121,7 +122,7 @@ const struct kern_gemv_kernel *kern_vnni_of(enum ggml_type type, int64_t n) {
 	bool panel = n >= KERN_PANEL_FROM;
 	static const struct kern_gemv_kernel q8_0 = {kern_vnni_size, kern_pack_q8_0, kern_multiply_q8_0};
 	static const struct kern_gemv_kernel q4_0 = {kern_vnni_size, kern_pack_q4_0, kern_multiply_q4_0};
-	if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) {
+	if (!kern_isa_avx512() || !__builtin_cpu_supports("avx512vnni")) {
 		return NULL;
 	}
 	switch (type) {

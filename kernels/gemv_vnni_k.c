@@ -43,13 +43,10 @@ KERN_VNNI void kern_pack_super(const float *x, void *column, int64_t k) {
 	}
 }
 
-// A super-block of a row in one form for all types: an element is d · scale · q − min · minimum,
-// with a 16-bit scale and minimum per 16 elements, and q from 0 to 63: a sum of four products fits
-// 16 bits.
+// A super-block of a row in one form for all types, with q from 0 to 63: a sum of four products fits 16 bits.
 struct kern_super {
 	__m512i q[KERN_REGISTERS];
-	__m256i scales, minimums;
-	float d, min;
+	struct kern_super_scales s;
 };
 
 // Selects bits of high where the mask is 1, else bits of low.
@@ -67,25 +64,8 @@ KERN_VNNI_INLINE __m512i kern_rotate_twice(const uint8_t *bytes, int first, int 
 	return _mm512_rolv_epi64(twice, _mm512_setr_epi64(a, a, a, a, b, b, b, b));
 }
 
-// 6-bit scales followed by minimums: the first four of each have a byte; the others are split into
-// four bits of their own, and two bits above the first four.
-KERN_VNNI_INLINE void kern_unpack_head(struct kern_super *s, const struct kern_k_head *head) {
-	enum { SIX = 0x3f3f3f3f, UPPER = 0x30303030, LOWER = 0x0f0f0f0f };
-	const __m128i dup = _mm_setr_epi8(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-	__m128i bits = _mm_loadu_si128((const void *)head); // the scales are words 1 to 3
-	__m128i own = _mm_srlv_epi32(_mm_shuffle_epi32(bits, _MM_SHUFFLE(3, 2, 3, 1)), _mm_setr_epi32(0, 0, 0, 4));
-	__m128i above = _mm_srli_epi32(_mm_shuffle_epi32(bits, _MM_SHUFFLE(2, 2, 1, 1)), 2);
-	own = _mm_and_si128(own, _mm_setr_epi32(SIX, LOWER, SIX, LOWER));
-	__m128i all = _mm_or_si128(own, _mm_and_si128(above, _mm_setr_epi32(0, UPPER, 0, UPPER)));
-	s->scales = _mm256_cvtepu8_epi16(_mm_shuffle_epi8(all, dup));
-	s->minimums = _mm256_cvtepu8_epi16(_mm_shuffle_epi8(all, _mm_add_epi8(dup, _mm_set1_epi8(8))));
-	__m128 units = _mm_cvtph_ps(bits);
-	s->d = _mm_cvtss_f32(units);
-	s->min = _mm_cvtss_f32(_mm_movehdup_ps(units));
-}
-
 KERN_VNNI_INLINE void kern_unpack_q4_k(struct kern_super *s, const struct kern_q4_k *w) {
-	kern_unpack_head(s, &w->head);
+	kern_unpack_head(&s->s, &w->head);
 #pragma GCC unroll 4
 	for (int i = 0; i < KERN_REGISTERS; i++) {
 		s->q[i] = kern_low_bits(kern_rotate_twice(w->q + i * KERN_BLOCK, 0, 60));
@@ -93,7 +73,7 @@ KERN_VNNI_INLINE void kern_unpack_q4_k(struct kern_super *s, const struct kern_q
 }
 
 KERN_VNNI_INLINE void kern_unpack_q5_k(struct kern_super *s, const struct kern_q5_k *w) {
-	kern_unpack_head(s, &w->head);
+	kern_unpack_head(&s->s, &w->head);
 #pragma GCC unroll 4
 	for (int i = 0; i < KERN_REGISTERS; i++) {
 		__m512i low = kern_low_bits(kern_rotate_twice(w->q + i * KERN_BLOCK, 0, 60));
@@ -102,9 +82,7 @@ KERN_VNNI_INLINE void kern_unpack_q5_k(struct kern_super *s, const struct kern_q
 }
 
 KERN_VNNI_INLINE void kern_unpack_q6_k(struct kern_super *s, const struct kern_q6_k *w) {
-	s->scales = s->minimums = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)w->scales));
-	s->d = _cvtsh_ss(w->d);
-	s->min = 32 * s->d;
+	kern_unpack_scales_q6_k(&s->s, w);
 #pragma GCC unroll 2
 	for (int i = 0; i < KERN_REGISTERS; i += 2) {
 		__m512i low = _mm512_loadu_si512(w->low + i * KERN_BLOCK);
@@ -126,16 +104,16 @@ KERN_VNNI_INLINE __m512i kern_products(const __m512i *w, const int8_t *x) {
 KERN_VNNI_INLINE void kern_add_super(__m512 *sums, __m256 *minimums, const struct kern_super *w, const char *columns, size_t stride, const int n) {
 	const __m512i eights = _mm512_setr_epi64(0, 0x0004000400040004, 0x0001000100010001, 0x0005000500050005,
 		0x0002000200020002, 0x0006000600060006, 0x0003000300030003, 0x0007000700070007);
-	__m512i all = _mm512_castsi256_si512(w->scales);
+	__m512i all = _mm512_castsi256_si512(w->s.scales);
 	__m512i low = _mm512_permutexvar_epi16(eights, all), high = _mm512_permutexvar_epi16(_mm512_add_epi16(eights, _mm512_set1_epi16(8)), all);
-	__m512 d = _mm512_set1_ps(w->d);
-	__m256 min = _mm256_set1_ps(w->min);
+	__m512 d = _mm512_set1_ps(w->s.d);
+	__m256 min = _mm256_set1_ps(w->s.min);
 #pragma GCC unroll 4
 	for (int j = 0; j < n; j++) {
 		const struct kern_super_column *x = (const void *)(columns + (size_t)j * stride);
 		__m512i products = _mm512_dpwssd_epi32(_mm512_setzero_si512(), kern_products(w->q, x->q), low);
 		products = _mm512_dpwssd_epi32(products, kern_products(w->q + 2, x->q + 2 * KERN_REGISTER), high);
-		__m256i subtracted = _mm256_madd_epi16(w->minimums, _mm256_load_si256((const void *)x->sums));
+		__m256i subtracted = _mm256_madd_epi16(w->s.minimums, _mm256_load_si256((const void *)x->sums));
 		sums[j] = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x->d)), _mm512_cvtepi32_ps(products), sums[j]);
 		minimums[j] = _mm256_fmadd_ps(_mm256_mul_ps(min, _mm256_set1_ps(x->d)), _mm256_cvtepi32_ps(subtracted), minimums[j]);
 	}
