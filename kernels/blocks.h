@@ -3,6 +3,7 @@
 #define KERN_BLOCKS_H
 
 #include <stdint.h>
+#include <string.h>
 
 // Elements in a block and in a super-block.
 enum { KERN_BLOCK = 32, KERN_SUPER_BLOCK = 256 };
@@ -43,5 +44,30 @@ struct kern_q6_k {
 	int8_t scales[KERN_SUPER_BLOCK / 16];
 	uint16_t d;
 };
+
+// 6-bit scales: four bits in one field, two in another.
+struct kern_iq4_xs {
+	uint16_t d, high;
+	uint8_t low[KERN_SUPER_BLOCK / KERN_BLOCK / 2], q[KERN_SUPER_BLOCK / 2];
+};
+
+// Returns the scale of the i-th 32 elements.
+static inline int kern_iq4_xs_scale(const struct kern_iq4_xs *b, int i) {
+	return ((b->low[i / 2] >> i % 2 * 4 & 15) | (b->high >> 2 * i & 3) << 4) - 32;
+}
+
+// The scale is 2^(e − 127), E8M0.
+struct kern_mxfp4 {
+	uint8_t e, q[KERN_BLOCK / 2];
+};
+
+static inline float kern_from_bits(uint32_t bits) {
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+// Returns half of a scale.
+static inline float kern_half_e8m0(uint8_t e) { return kern_from_bits(e < 2 ? UINT32_C(0x200000) << e : (uint32_t)(e - 1) << 23); }
 
 #endif

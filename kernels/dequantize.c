@@ -126,22 +126,10 @@ KERN_INLINE __m512 kern_e2m1_values(void) {
 	return kern_from_i8(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
 }
 
-KERN_INLINE float kern_from_bits(uint32_t bits) {
-	float f;
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
-// The scale is 2^(e − 127), E8M0.
-struct kern_mxfp4 {
-	uint8_t e, q[KERN_HALF_GROUP];
-};
-
 KERN_INLINE void kern_dequantize_mxfp4(const void *from, char *to, int64_t n, bool bf16) {
 	const struct kern_mxfp4 *b = from;
 	for (; n > 0; n -= KERN_GROUP, b++) {
-		float half = kern_from_bits(b->e < 2 ? UINT32_C(0x200000) << b->e : (uint32_t)(b->e - 1) << 23);
-		to = kern_store_nibbles(to, bf16, b->q, half, kern_e2m1_values());
+		to = kern_store_nibbles(to, bf16, b->q, kern_half_e8m0(b->e), kern_e2m1_values());
 	}
 }
 
@@ -170,20 +158,13 @@ KERN_INLINE void kern_dequantize_nvfp4(const void *from, char *to, int64_t n, bo
 	}
 }
 
-// 6-bit scales: four bits in one field, two in another.
-struct kern_iq4_xs {
-	uint16_t d, high;
-	uint8_t low[KERN_GROUPS / 2], q[KERN_SUPER_BLOCK / 2];
-};
-
 KERN_INLINE void kern_dequantize_iq4_xs(const void *from, char *to, int64_t n, bool bf16) {
 	const struct kern_iq4_xs *b = from;
 	const __m512 values = kern_iq4_values();
 	for (; n > 0; n -= KERN_SUPER_BLOCK, b++) {
 		float d = _cvtsh_ss(b->d);
 		for (int i = 0; i < KERN_GROUPS; i++) {
-			int scale = (b->low[i / 2] >> i % 2 * 4 & 15) | (b->high >> 2 * i & 3) << 4;
-			to = kern_store_nibbles(to, bf16, b->q + i * KERN_HALF_GROUP, d * (float)(scale - 32), values);
+			to = kern_store_nibbles(to, bf16, b->q + i * KERN_HALF_GROUP, d * (float)kern_iq4_xs_scale(b, i), values);
 		}
 	}
 }
@@ -283,7 +264,7 @@ kern_to_bf16_t kern_vector_to_bf16(enum ggml_type type) {
 
 ggml_to_float_t kern_vector_to_f32(enum ggml_type type) {
 	if (!kern_isa_avx512()) {
-		return NULL;
+		return kern_isa_avx2() && __builtin_cpu_supports("f16c") ? kern_avx2_to_f32(type) : NULL;
 	}
 	switch (type) {
 #define KERN_CASE(TYPE, type) case GGML_TYPE_##TYPE: return kern_##type##_to_f32;

@@ -12,4 +12,7 @@ typedef void (*kern_to_bf16_t)(const void *from, uint16_t *to, int64_t n);
 kern_to_bf16_t kern_vector_to_bf16(enum ggml_type type);
 ggml_to_float_t kern_vector_to_f32(enum ggml_type type);
 
+// The conversions with AVX2, of types for which ggml uses no vectors.
+ggml_to_float_t kern_avx2_to_f32(enum ggml_type type);
+
 #endif
