@@ -129,7 +129,7 @@ func (i *input) multiply(matrices []nn.Matrix) []output {
 // multiplyBy returns the product with a fused matrix.
 func (i *input) multiplyBy(w weight) output {
 	x := i.castInput(w)
-	if i.byGEMM(w, x) && i.adapters.adapt(w.matrices) {
+	if i.byGEMM(w, x) && !takesIntegers(w.w) && i.adapters.adapt(w.matrices) {
 		y := kernels.GEMMLoRA(i.C, i.accumulation(w, x), kernels.Pair{W: w.w, X: x}, i.loraPairs(w.matrices)...)
 		return output{y, w.matrices, true}
 	}
@@ -221,7 +221,10 @@ func (i *input) lowRank(matrices []nn.Matrix) *ggml.Tensor {
 
 // product returns W·x by the fastest op.
 func (i *input) product(w weight, x *ggml.Tensor) *ggml.Tensor {
-	if i.byGEMM(w, x) {
+	switch {
+	case i.byGEMM(w, x) && takesIntegers(w.w):
+		return kernels.GEMMInt(i.C, nil, kernels.Pair{W: w.w, X: x})
+	case i.byGEMM(w, x):
 		return kernels.GEMM(i.C, i.accumulation(w, x), kernels.Pair{W: w.w, X: x})
 	}
 	return i.roundedProduct(w, x)
@@ -245,12 +248,15 @@ func (i *input) castInput(w weight) *ggml.Tensor {
 
 // gemmFrom returns the number of tokens from which GEMM is faster than GEMV for a matrix of a type.
 func gemmFrom(t ggml.Type) int64 {
-	switch bf16 := kernels.FastestType() == ggml.BF16; {
-	case kernels.HasBatchedGEMV(t) && bf16:
+	const large = 256
+	switch fastest := nn.FastestType(); {
+	case kernels.HasBatchedGEMV(t) && fastest == ggml.BF16:
 		return 32 // GEMM dequantises the matrix, which takes as long as some 25 columns
+	case kernels.HasBatchedGEMV(t) && t.BlockSize() == large && fastest == ggml.I16:
+		return 64
 	case kernels.HasBatchedGEMV(t):
 		return 40
-	case t.IsQuantized() && !bf16:
+	case t.IsQuantized() && fastest != ggml.BF16:
 		return 8
 	}
 	return 5
@@ -264,6 +270,11 @@ func (l *linear) byGEMM(w weight, x *ggml.Tensor) bool {
 		return false
 	}
 	return !w.w.Type().IsQuantized() || w.repacked != nil && gemmIsFast()
+}
+
+// takesIntegers reports whether GEMM multiplies a matrix in integers of 16 bits. They round x less than the device's 8 bits do.
+func takesIntegers(w *ggml.Tensor) bool {
+	return nn.FastestType() == ggml.I16 && w.Type() != ggml.F32 && nn.TakesIntegers(w)
 }
 
 // byGEMV reports whether GEMV multiplies W·x, which GEMM does not compute, faster than the device's

@@ -48,11 +48,12 @@ func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
 }
 
 // gemmIsFast reports whether the kernels' GEMM multiplies many tokens faster than the device's
-// 8-bit products: in BF16, and in F32 with 512-bit vectors.
+// 8-bit products: in BF16, in 16-bit integers, and in F32 with 512-bit vectors.
 var gemmIsFast = sync.OnceValue(func() bool {
 	cpu, err := ggml.ReadCPUInfo()
 	library, _ := kernels.GEMMLibrary()
-	return kernels.FastestType() == ggml.BF16 || library != "" && err == nil && cpu.AVX512
+	fastest := nn.FastestType()
+	return library != "" && (fastest == ggml.BF16 || fastest == ggml.I16 || err == nil && cpu.AVX512)
 })
 
 // rowMajorTo returns the number of sequences up to which a matrix is best row-major, as in the

@@ -45,7 +45,7 @@ func TestRepack(t *testing.T) {
 				m := llmtest.TinyModel(t, llmtest.LargeBlockConfig(k.tied), typ)
 				repacked := need.Value(model.Load(m.Path, model.LoadOptions{Repack: true, Sequences: k.sequences}))(t)
 				defer repacked.Close()
-				tokens := llmtest.RandomTokens(1, 40, m.Config().Vocab)
+				tokens := llmtest.RandomTokens(1, 64, m.Config().Vocab)
 				want, got := prefill(t, m, tokens), prefill(t, repacked, tokens)
 				// GEMM rounds x less.
 				byGEMM := typ.IsQuantized() && fused.IsRowMajor(repacked.RepackedMatrices(), "blk.0.ffn_up.weight") && fused.GEMMIsFast()

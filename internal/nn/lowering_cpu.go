@@ -110,12 +110,22 @@ func pairs(products []Product) []kernels.Pair {
 	return list
 }
 
-// GroupedGEMV is a row of sessions: products of experts with few columns, as in decoding.
-func GroupedGEMV() Row {
-	const gathered = 4 // columns of an expert from which on a GEMM takes less time
-	few := func(_ *Tape, o ExpertOperands) bool { return o.IDs.NumElements() < gathered*o.W.Dim(2) }
-	return MatMulID.When(few, func(t *Tape, o ExpertOperands) *ggml.Tensor {
-		return kernels.GroupedGEMV(t.C, o.W, contiguous(t.C, o.X), o.IDs)
+// SessionExperts is a row of sessions: products of experts with few columns, as in decoding, and with many in 16-bit integers
+// if those are fastest. Weights in F32 stay exact.
+func SessionExperts() Row {
+	integers := FastestType() == ggml.I16
+	return MatMulID.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		x, gathered := contiguous(t.C, o.X), int64(4) // columns of an expert from which on a GEMM takes less time
+		if kernels.HasBatchedGEMV(o.W.Type()) {
+			gathered = 16
+		}
+		switch {
+		case o.IDs.NumElements() < gathered*o.W.Dim(2):
+			return kernels.GroupedGEMV(t.C, o.W, x, o.IDs)
+		case integers && o.W.Type() != ggml.F32 && TakesIntegers(o.W):
+			return kernels.GroupedGEMMInt(t.C, o.W, x, o.IDs)
+		}
+		return kernels.GroupedGEMM(t.C, o.W, castForExperts(t, o), o.IDs)
 	})
 }
 

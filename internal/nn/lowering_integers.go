@@ -9,6 +9,15 @@ import (
 // X, because the matrix is packed for each.
 const leastInteger, leastIntegerColumns = 128, 24
 
+// FastestType returns the compute type in which the CPU trains fastest with gradients as good as F32's: BF16 or F16 where that
+// is fast, else I16, which rounds a tenth as much as BF16 and takes less time than F32.
+func FastestType() ggml.Type {
+	if t := kernels.FastestType(); t != ggml.F32 || !kernels.HasIntegers() {
+		return t
+	}
+	return ggml.I16
+}
+
 // integers returns the rows that multiply frozen matrices in the integers of a compute type, and the compute type of all
 // other products. I16 is 16 bits both ways. I8 is 8 bits for gradients of inputs, but 16 for what attention returns, and
 // forward BF16 if the processor multiplies it fast, else 16 bits.
@@ -41,7 +50,7 @@ func multiplyIntegers(t *Tape, p Products, floats func(*ggml.Context, ggml.Preci
 	var exact, fine, rounded []Product
 	for _, m := range p.List {
 		switch {
-		case p.F32Sums || m.Exact || m.X.Dim(1) < leastIntegerColumns || !t.takesIntegers(m.W):
+		case p.F32Sums || m.Exact || m.X.Dim(1) < leastIntegerColumns || t.Trains(m.W) || !TakesIntegers(m.W):
 			exact = append(exact, m)
 		case m.Attended:
 			fine = append(fine, m)
@@ -62,14 +71,12 @@ func multiplyIntegers(t *Tape, p Products, floats func(*ggml.Context, ggml.Preci
 	return sum
 }
 
-// takesIntegers reports whether a matrix, or each one of experts, is frozen and large.
-func (t *Tape) takesIntegers(w *ggml.Tensor) bool {
-	return !t.Trains(w) && min(w.Dim(0), w.Dim(1)) >= leastInteger
-}
+// TakesIntegers reports whether a matrix, or each one of experts, is large enough for integers.
+func TakesIntegers(w *ggml.Tensor) bool { return min(w.Dim(0), w.Dim(1)) >= leastInteger }
 
 // multiplyExperts multiplies large frozen experts by integers, and others by floats.
 func multiplyExperts(t *Tape, o ExpertOperands, floats, integers func(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
-	if t.takesIntegers(o.W) {
+	if !t.Trains(o.W) && TakesIntegers(o.W) {
 		floats = integers
 	}
 	return floats(t.C, o.W, castForExperts(t, o), o.IDs)

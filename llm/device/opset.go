@@ -43,7 +43,7 @@ type opSet struct {
 // opSets lists the op sets in order: a device uses the first that accepts it. No other code distinguishes devices.
 var opSets = []*opSet{{
 	name: Kernels, takes: func(d *ggml.Device) bool { return d.Type() == ggml.CPU }, lowering: (*Engine).kernels, repacks: true,
-	computeType: func(*ggml.Device) ggml.Type { return trainingType() }, check: checkKernels,
+	computeType: func(*ggml.Device) ggml.Type { return nn.FastestType() }, check: checkKernels,
 	multiplier: func(_ *ggml.Device, t ggml.Type) (string, error) {
 		library, err := kernels.GEMMLibrary()
 		library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
@@ -131,14 +131,6 @@ func (e *Engine) ComputeType() ggml.Type {
 		}
 	})
 	return typ
-}
-
-// trainingType returns the CPU's compute type. I16 rounds a tenth as much as BF16, and takes less time than F32.
-func trainingType() ggml.Type {
-	if t := kernels.FastestType(); t != ggml.F32 || !kernels.HasIntegers() {
-		return t
-	}
-	return ggml.I16
 }
 
 // multipliesBF16 reports whether a device converts to BF16 and multiplies BF16.
@@ -295,7 +287,7 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpu = cpu.With(nn.GroupedGEMV())
+	cpu = cpu.With(nn.SessionExperts())
 	if u.Fuse == nil {
 		return cpu, nil
 	}
