@@ -2,7 +2,9 @@ package docscheck
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,9 +37,10 @@ func tables(t *testing.T, page string) table {
 				row[names[i]] = cells[i]
 			}
 		}
-		if names == nil {
+		switch {
+		case names == nil:
 			names = cells
-		} else {
+		case !strings.HasPrefix(cells[0], "---"):
 			rows = append(rows, row)
 		}
 	}
@@ -104,7 +107,64 @@ Computed from the tables of measurements by ` + "`scripts/pages`" + `; all are o
 		most := max(amx.number(t, memory, row("bf16")), fp16.number(t, memory, row("f16")), avx.number(t, memory, row("f32")))
 		line("| %s | %.1f GB | %s | %s | %s |", r.name, most/1000, minutes(amx, "bf16"), minutes(fp16, "f16"), minutes(avx, "f32"))
 	}
+	b.WriteString("\n" + processors(t))
 	return b.String()
+}
+
+// processors compares the pages of kinds of processors.
+func processors(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(`## Kinds of processors
+
+Each was measured on two cores. Training is of 1.1 billion parameters on Q8_0, in the fastest arithmetic that rounds no more than BF16; the peak is that of GEMM, and PEFT the faster of F32 and BF16. Prefill and decode are without an adapter: a cell has the least and the greatest ratio of all types, sizes and numbers of sequences.
+
+| processor | arithmetic | tokens/s | share of the peak | × PEFT | × PEFT, checkpointed | memory × PEFT's | prefill × llama.cpp | decode × llama.cpp |
+|---|---|---:|---:|---:|---:|---:|---:|---:|
+`)
+	pages := need.Value(filepath.Glob(filepath.Join(root, "docs", "benchmarks", "*", "processor.md")))(t)
+	require.NotEmpty(t, pages)
+	for _, page := range pages {
+		folder := filepath.Base(filepath.Dir(page))
+		rows := tables(t, folder+"/processor.md")
+		fastest := map[string]string{"model": "1.1B", "arithmetic": "bf16"}
+		if !rows.has(fastest) {
+			fastest["arithmetic"] = "i16"
+		}
+		ours := func(column, checkpointing string) float64 {
+			return rows.number(t, column, map[string]string{"model": "1.1B", "program": "goggml", "checkpointing": checkpointing})
+		}
+		const speed, memory = "tokens/s × the faster PEFT's", "memory × the faster PEFT's"
+		fmt.Fprintf(&b, "| [%s](%s/processor.md) | %s | %.0f | %.0f %% | %.2f | %.2f | %.2f | %s | %s |\n", folder, folder, fastest["arithmetic"],
+			rows.number(t, "tokens/s", fastest), rows.number(t, "share of it, %", fastest), ours(speed, "off"), ours(speed, "on"), ours(memory, "off"),
+			rows.ratios(t, func(work string) bool { return work == "prompt" }), rows.ratios(t, func(work string) bool { return work != "prompt" }))
+	}
+	return b.String()
+}
+
+// has reports whether a row has these cells.
+func (rows table) has(cells map[string]string) bool {
+	return slices.ContainsFunc(rows, func(row map[string]string) bool {
+		for name, want := range cells {
+			if row[name] != want {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// ratios returns the range of the ratios to stock llama.cpp without an adapter, for some kinds of work.
+func (rows table) ratios(t *testing.T, of func(work string) bool) string {
+	t.Helper()
+	least, greatest := math.Inf(1), math.Inf(-1)
+	for _, row := range rows {
+		if row["weights, KV cache in F16"] != "" && of(row[""]) {
+			ratio := need.Value(strconv.ParseFloat(row["ratio"], 64))(t)
+			least, greatest = min(least, ratio), max(greatest, ratio)
+		}
+	}
+	return fmt.Sprintf("%.2f–%.2f", least, greatest)
 }
 
 func TestPages(t *testing.T) {
