@@ -79,7 +79,7 @@ func tolerated(m *model.Model) tolerances {
 	case llmtest.LooksUpGELU(m.Config().Arch):
 		return tolerances{loss: 3e-5, gradient: 2e-3}
 	case llmtest.DividesByLength(m), m.Config().Arch == "deepseek4": // Sinkhorn divides by sums again and again
-		return tolerances{loss: 1e-5, gradient: 8e-5}
+		return tolerances{loss: 1e-5, gradient: 1.2e-4} // with AVX2 a gradient of qwen4exp differs by 8.0e-5
 	}
 	return tolerances{loss: 1e-5, gradient: 2e-5}
 }

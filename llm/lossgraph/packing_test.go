@@ -67,6 +67,9 @@ func TestPackedSamples(t *testing.T) {
 			if llmtest.DividesByLength(m) {
 				bound = 1e-4 // with AVX2 a gradient of qwen4exp differs by 8.6e-5, with AVX-512 by at most 5e-5
 			}
+			if m.Config().Arch == "hy_v4" {
+				bound = 2e-5 // with AVX2 the gradient of the scale of its hyper-connections differs by 1.06e-5
+			}
 			packed.requireNear(alone, bound)
 
 			again := newLossSum(t, m, lowering) // from inputs of layers to 18 bits
