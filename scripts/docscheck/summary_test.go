@@ -164,6 +164,9 @@ func (rows table) ratios(t *testing.T, of func(work string) bool) string {
 			least, greatest = min(least, ratio), max(greatest, ratio)
 		}
 	}
+	if least > greatest {
+		return "not measured"
+	}
 	return fmt.Sprintf("%.2f–%.2f", least, greatest)
 }
 
