@@ -7,6 +7,8 @@
 #include <immintrin.h>
 
 #define KERN_AVX2 __attribute__((target("avx2,fma")))
+#define KERN_F16C __attribute__((target("avx2,fma,f16c")))
+#define KERN_F16C_INLINE KERN_F16C static inline __attribute__((always_inline))
 #define KERN_INLINE KERN_AVX2 static inline __attribute__((always_inline))
 
 KERN_INLINE float kern_sum_lanes(__m256 x) {

@@ -114,16 +114,15 @@ KERN_INLINE void kern_dequantize_q4_0(const void *from, char *to, int64_t n, boo
 }
 
 KERN_INLINE __m512 kern_iq4_values(void) {
-	return kern_from_i8(_mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
+	return kern_from_i8(_mm_loadu_si128((const void *)kern_iq4_table));
 }
 
 KERN_INLINE void kern_dequantize_iq4_nl(const void *from, char *to, int64_t n, bool bf16) {
 	kern_dequantize_q4(from, to, n, bf16, kern_iq4_values());
 }
 
-// Twice the values of 4-bit floats, E2M1.
 KERN_INLINE __m512 kern_e2m1_values(void) {
-	return kern_from_i8(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+	return kern_from_i8(_mm_loadu_si128((const void *)kern_e2m1_table));
 }
 
 KERN_INLINE void kern_dequantize_mxfp4(const void *from, char *to, int64_t n, bool bf16) {
@@ -264,7 +263,7 @@ kern_to_bf16_t kern_vector_to_bf16(enum ggml_type type) {
 
 ggml_to_float_t kern_vector_to_f32(enum ggml_type type) {
 	if (!kern_isa_avx512()) {
-		return kern_isa_avx2() && __builtin_cpu_supports("f16c") ? kern_avx2_to_f32(type) : NULL;
+		return kern_isa_f16c() ? kern_avx2_to_f32(type) : NULL;
 	}
 	switch (type) {
 #define KERN_CASE(TYPE, type) case GGML_TYPE_##TYPE: return kern_##type##_to_f32;

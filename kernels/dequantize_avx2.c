@@ -11,53 +11,45 @@
 
 enum { KERN_GROUP = KERN_BLOCK, KERN_HALF_GROUP = KERN_GROUP / 2, KERN_GROUPS = KERN_SUPER_BLOCK / KERN_GROUP };
 
-#define KERN_CONVERT __attribute__((target("avx2,fma,f16c")))
-#define KERN_CONVERT_INLINE KERN_CONVERT static inline __attribute__((always_inline))
-
-KERN_CONVERT_INLINE void kern_store_half(float *to, __m128i q, float scale) {
+KERN_F16C_INLINE void kern_store_half(float *to, __m128i q, float scale) {
 	__m256 d = _mm256_set1_ps(scale);
 	_mm256_storeu_ps(to, _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q))));
 	_mm256_storeu_ps(to + 8, _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(q, q)))));
 }
 
-KERN_CONVERT_INLINE void kern_store_group(float *to, __m256i q, float first, float second) {
+KERN_F16C_INLINE void kern_store_group(float *to, __m256i q, float first, float second) {
 	kern_store_half(to, _mm256_castsi256_si128(q), first);
 	kern_store_half(to + KERN_HALF_GROUP, _mm256_extracti128_si256(q, 1), second);
 }
 
 // Looks up nibbles, of which the low ones are the first half of a group.
-KERN_CONVERT_INLINE void kern_store_nibbles(float *to, const uint8_t *group, float d, __m128i values) {
-	__m128i q = _mm_loadu_si128((const void *)group), low = _mm_set1_epi8(15);
+KERN_F16C_INLINE void kern_store_nibbles(float *to, const uint8_t *group, float d, const int8_t table[16]) {
+	__m128i q = _mm_loadu_si128((const void *)group), low = _mm_set1_epi8(15), values = _mm_loadu_si128((const void *)table);
 	kern_store_half(to, _mm_shuffle_epi8(values, _mm_and_si128(q, low)), d);
 	kern_store_half(to + KERN_HALF_GROUP, _mm_shuffle_epi8(values, _mm_and_si128(_mm_srli_epi16(q, 4), low)), d);
 }
 
-KERN_CONVERT_INLINE __m128i kern_iq4_values(void) {
-	return _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
-}
-
-KERN_CONVERT static void kern_iq4_nl_to_f32(const void *from, float *to, int64_t n) {
+KERN_F16C static void kern_iq4_nl_to_f32(const void *from, float *to, int64_t n) {
 	for (const struct kern_q4 *b = from; n > 0; n -= KERN_GROUP, b++, to += KERN_GROUP) {
-		kern_store_nibbles(to, b->q, _cvtsh_ss(b->d), kern_iq4_values());
+		kern_store_nibbles(to, b->q, _cvtsh_ss(b->d), kern_iq4_table);
 	}
 }
 
-KERN_CONVERT static void kern_iq4_xs_to_f32(const void *from, float *to, int64_t n) {
+KERN_F16C static void kern_iq4_xs_to_f32(const void *from, float *to, int64_t n) {
 	for (const struct kern_iq4_xs *b = from; n > 0; n -= KERN_SUPER_BLOCK, b++) {
 		for (int i = 0; i < KERN_GROUPS; i++, to += KERN_GROUP) {
-			kern_store_nibbles(to, b->q + i * KERN_HALF_GROUP, _cvtsh_ss(b->d) * (float)kern_iq4_xs_scale(b, i), kern_iq4_values());
+			kern_store_nibbles(to, b->q + i * KERN_HALF_GROUP, _cvtsh_ss(b->d) * (float)kern_iq4_xs_scale(b, i), kern_iq4_table);
 		}
 	}
 }
 
-KERN_CONVERT static void kern_mxfp4_to_f32(const void *from, float *to, int64_t n) {
-	const __m128i twice = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12); // E2M1
+KERN_F16C static void kern_mxfp4_to_f32(const void *from, float *to, int64_t n) {
 	for (const struct kern_mxfp4 *b = from; n > 0; n -= KERN_GROUP, b++, to += KERN_GROUP) {
-		kern_store_nibbles(to, b->q, kern_half_e8m0(b->e), twice);
+		kern_store_nibbles(to, b->q, kern_half_e8m0(b->e), kern_e2m1_table);
 	}
 }
 
-KERN_CONVERT static void kern_q6_k_to_f32(const void *from, float *to, int64_t n) {
+KERN_F16C static void kern_q6_k_to_f32(const void *from, float *to, int64_t n) {
 	for (const struct kern_q6_k *b = from; n > 0; n -= KERN_SUPER_BLOCK, b++) {
 		float d = _cvtsh_ss(b->d);
 		for (int i = 0; i < KERN_GROUPS; i++, to += KERN_GROUP) {

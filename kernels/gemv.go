@@ -53,9 +53,9 @@ func GEMV(c *ggml.Context, x *ggml.Tensor, w ...*ggml.Tensor) *ggml.Tensor {
 }
 
 // HasBatchedGEMV reports whether [GEMV] multiplies a row of the type by several columns at once, so
-// that up to four take up to three times as long as one: F16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K on processors with AVX2, and
-// with AVX512-VNNI the quantised ones more so. Otherwise the time is proportional to the columns. ONEDNN_MAX_CPU_ISA limits
-// the instructions. With AVX512-VNNI the products of a quantised row are the same among one to seven columns, and among
+// that four take at most three times as long as one: F16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K on processors with AVX2. With
+// AVX512-VNNI four columns of a quantised type take little longer than one. Of other types the time is proportional to the
+// columns. ONEDNN_MAX_CPU_ISA limits the instructions. With AVX512-VNNI the products of a quantised row are the same among one to seven columns, and among
 // eight and more; others are the same among any number.
 func HasBatchedGEMV(t ggml.Type) bool {
 	loadPlugin()

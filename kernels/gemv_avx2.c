@@ -6,8 +6,6 @@
 
 #include "gemv_avx2_row.h"
 
-#include <string.h>
-
 enum { KERN_PART_BLOCKS = KERN_PART / KERN_BLOCK, KERN_ZERO_POINT_Q4_0 = 8 };
 
 // The part of a packed column, with the sum of each block.
@@ -20,7 +18,7 @@ struct kern_block_column {
 static size_t kern_column_size(int64_t k) { return (size_t)((k + KERN_PART - 1) / KERN_PART) * sizeof(struct kern_block_column); }
 
 // Rounds blocks to 8 bits with a scale in F16, as Q8_0 does.
-KERN_DOT static void kern_pack_blocks(const float *x, void *column, int64_t k) {
+KERN_F16C static void kern_pack_blocks(const float *x, void *column, int64_t k) {
 	struct kern_block_column *parts = column;
 	memset(parts, 0, kern_column_size(k));
 	for (int64_t i = 0; i < k / KERN_BLOCK; i++, x += KERN_BLOCK) {
@@ -36,7 +34,7 @@ KERN_DOT static void kern_pack_blocks(const float *x, void *column, int64_t k) {
 }
 
 // The scales of the blocks of a row and a column, multiplied.
-KERN_DOT_INLINE void kern_multiply_scales(float scales[KERN_GROUP][KERN_PART_BLOCKS], __m256 d, const char *columns, size_t stride, const int n) {
+KERN_F16C_INLINE void kern_multiply_scales(float scales[KERN_GROUP][KERN_PART_BLOCKS], __m256 d, const char *columns, size_t stride, const int n) {
 	KERN_UNROLL(j, n) {
 		const struct kern_block_column *x = (const void *)(columns + (size_t)j * stride);
 		_mm256_storeu_ps(scales[j], _mm256_mul_ps(d, _mm256_load_ps(x->d)));
@@ -49,7 +47,7 @@ KERN_DOT_INLINE void kern_multiply_scales(float scales[KERN_GROUP][KERN_PART_BLO
 	(int16_t)w[0].d, (int16_t)w[1].d, (int16_t)w[2].d, (int16_t)w[3].d, (int16_t)w[4].d, (int16_t)w[5].d, (int16_t)w[6].d, (int16_t)w[7].d))
 
 // Adds the products of a register, which are sums of two, with a block's scale.
-KERN_DOT_INLINE __m256 kern_add_block(__m256 sums, __m256i products, float scale) {
+KERN_F16C_INLINE __m256 kern_add_block(__m256 sums, __m256i products, float scale) {
 	__m256i fours = _mm256_madd_epi16(products, _mm256_set1_epi16(1));
 	return _mm256_fmadd_ps(_mm256_cvtepi32_ps(fours), _mm256_set1_ps(scale), sums);
 }
@@ -62,17 +60,12 @@ struct kern_unpacked_q8_0 {
 	__m256 d;
 };
 
-KERN_DOT_INLINE void kern_unpack_q8_0(struct kern_unpacked_q8_0 *u, const struct kern_q8_0 *w, int64_t k) {
-	struct kern_q8_0 rest[KERN_PART_BLOCKS];
-	if (k < KERN_PART) {
-		memset(rest, 0, sizeof rest);
-		w = memcpy(rest, w, (size_t)k / KERN_BLOCK * sizeof *rest);
-	}
+KERN_F16C_INLINE void kern_unpack_q8_0(struct kern_unpacked_q8_0 *u, const struct kern_q8_0 *w) {
 	u->d = KERN_SCALES(w);
 	KERN_UNROLL(b, KERN_PART_BLOCKS) u->q[b] = _mm256_loadu_si256((const void *)w[b].q);
 }
 
-KERN_DOT_INLINE void kern_add_q8_0(__m256 *sums, const struct kern_unpacked_q8_0 *u, const char *columns, size_t stride, const int n) {
+KERN_F16C_INLINE void kern_add_q8_0(__m256 *sums, const struct kern_unpacked_q8_0 *u, const char *columns, size_t stride, const int n) {
 	float scales[KERN_GROUP][KERN_PART_BLOCKS];
 	kern_multiply_scales(scales, u->d, columns, stride, n);
 	__m256 s[KERN_GROUP]; // of the part alone, so that parts do not wait for each other
@@ -89,15 +82,15 @@ KERN_DOT_INLINE void kern_add_q8_0(__m256 *sums, const struct kern_unpacked_q8_0
 	KERN_UNROLL(j, n) sums[j] = _mm256_add_ps(sums[j], s[j]);
 }
 
-KERN_AVX2_MULTIPLY(q8_0, kern_unpacked_q8_0, kern_add_q8_0, KERN_PART_BLOCKS * sizeof(struct kern_q8_0), sizeof(struct kern_block_column))
+KERN_AVX2_MULTIPLY(q8_0, KERN_BLOCK, kern_q8_0, kern_unpacked_q8_0, kern_add_q8_0, kern_block_column)
 
 // Q4_0: elements are multiplied as they are, from 0 to 15. The zero point's products are the sums of the column's blocks. A
-// register holds the first or the second halves of two blocks, four blocks apart, so that a sum of their products has one scale
-// in each 128 bits.
+// register holds the first or the last 16 elements of two blocks, which are four blocks apart: the sums of their products have
+// one scale in each 128 bits.
 
 enum { KERN_PAIRS = KERN_PART_BLOCKS / 2 };
 
-KERN_DOT static void kern_pack_q4_0(const float *x, void *column, int64_t k) {
+KERN_F16C static void kern_pack_q4_0(const float *x, void *column, int64_t k) {
 	struct kern_block_column *parts = column;
 	kern_pack_blocks(x, column, k);
 	for (struct kern_block_column *p = parts; k > 0; k -= KERN_PART, p++) {
@@ -114,12 +107,7 @@ struct kern_unpacked_q4_0 {
 	__m256 d;
 };
 
-KERN_DOT_INLINE void kern_unpack_q4_0(struct kern_unpacked_q4_0 *u, const struct kern_q4 *w, int64_t k) {
-	struct kern_q4 rest[KERN_PART_BLOCKS];
-	if (k < KERN_PART) {
-		memset(rest, 0, sizeof rest);
-		w = memcpy(rest, w, (size_t)k / KERN_BLOCK * sizeof *rest);
-	}
+KERN_F16C_INLINE void kern_unpack_q4_0(struct kern_unpacked_q4_0 *u, const struct kern_q4 *w) {
 	u->d = KERN_SCALES(w);
 	KERN_UNROLL(i, KERN_PAIRS) {
 		__m256i nibbles = _mm256_set_m128i(_mm_loadu_si128((const void *)w[i + KERN_PAIRS].q), _mm_loadu_si128((const void *)w[i].q));
@@ -129,14 +117,14 @@ KERN_DOT_INLINE void kern_unpack_q4_0(struct kern_unpacked_q4_0 *u, const struct
 }
 
 // Adds the products of pair i, a constant, with one column.
-KERN_DOT_INLINE __m256 kern_add_pair(__m256 sums, const struct kern_unpacked_q4_0 *u, const struct kern_block_column *x, __m256 scales, const int i) {
+KERN_F16C_INLINE __m256 kern_add_pair(__m256 sums, const struct kern_unpacked_q4_0 *u, const struct kern_block_column *x, __m256 scales, const int i) {
 	__m256i first = _mm256_maddubs_epi16(u->first[i], _mm256_load_si256((const void *)(x->q + i * KERN_BLOCK)));
 	__m256i second = _mm256_maddubs_epi16(u->second[i], _mm256_load_si256((const void *)(x->q + (i + KERN_PAIRS) * KERN_BLOCK)));
 	__m256i fours = _mm256_madd_epi16(_mm256_add_epi16(first, second), _mm256_set1_epi16(1));
 	return _mm256_fmadd_ps(_mm256_cvtepi32_ps(fours), _mm256_permute_ps(scales, 0x55 * i), sums);
 }
 
-KERN_DOT_INLINE void kern_add_q4_0(__m256 *sums, const struct kern_unpacked_q4_0 *u, const char *columns, size_t stride, const int n) {
+KERN_F16C_INLINE void kern_add_q4_0(__m256 *sums, const struct kern_unpacked_q4_0 *u, const char *columns, size_t stride, const int n) {
 	__m256 s[KERN_GROUP], scales[KERN_GROUP], zero_points = _mm256_mul_ps(u->d, _mm256_set1_ps(-KERN_ZERO_POINT_Q4_0));
 	KERN_UNROLL(j, n) {
 		const struct kern_block_column *x = (const void *)(columns + (size_t)j * stride);
@@ -152,12 +140,12 @@ KERN_DOT_INLINE void kern_add_q4_0(__m256 *sums, const struct kern_unpacked_q4_0
 	KERN_UNROLL(j, n) sums[j] = _mm256_add_ps(sums[j], s[j]);
 }
 
-KERN_AVX2_MULTIPLY(q4_0, kern_unpacked_q4_0, kern_add_q4_0, KERN_PART_BLOCKS * sizeof(struct kern_q4), sizeof(struct kern_block_column))
+KERN_AVX2_MULTIPLY(q4_0, KERN_BLOCK, kern_q4, kern_unpacked_q4_0, kern_add_q4_0, kern_block_column)
 
 const struct kern_gemv_kernel *kern_avx2_of(enum ggml_type type) {
 	static const struct kern_gemv_kernel q8_0 = {kern_column_size, kern_pack_blocks, kern_multiply_q8_0};
 	static const struct kern_gemv_kernel q4_0 = {kern_column_size, kern_pack_q4_0, kern_multiply_q4_0};
-	if (!kern_isa_avx2() || !__builtin_cpu_supports("f16c")) {
+	if (!kern_isa_f16c()) {
 		return NULL;
 	}
 	switch (type) {

@@ -6,7 +6,7 @@
 static size_t kern_super_size(int64_t k) { return (size_t)(k / KERN_SUPER_BLOCK) * sizeof(struct kern_super_column); }
 
 // Rounds super-blocks to 8 bits with a scale in F32, as Q8_K does.
-KERN_DOT static void kern_pack_super(const float *x, void *column, int64_t k) {
+KERN_F16C static void kern_pack_super(const float *x, void *column, int64_t k) {
 	struct kern_super_column *c = column;
 	for (; k > 0; k -= KERN_SUPER_BLOCK, x += KERN_SUPER_BLOCK, c++) {
 		__m256 largest = _mm256_setzero_ps();
@@ -28,12 +28,11 @@ struct kern_unpacked_super {
 	struct kern_super_scales s;
 };
 
-KERN_DOT_INLINE __m256i kern_and(__m256i x, int mask) { return _mm256_and_si256(x, _mm256_set1_epi8((char)mask)); }
+KERN_F16C_INLINE __m256i kern_and(__m256i x, int mask) { return _mm256_and_si256(x, _mm256_set1_epi8((char)mask)); }
 
-KERN_DOT_INLINE __m256i kern_load(const uint8_t *bytes) { return _mm256_loadu_si256((const void *)bytes); }
+KERN_F16C_INLINE __m256i kern_load(const uint8_t *bytes) { return _mm256_loadu_si256((const void *)bytes); }
 
-KERN_DOT_INLINE void kern_unpack_q4_k(struct kern_unpacked_super *u, const struct kern_q4_k *w, int64_t k) {
-	(void)k; // rows are whole super-blocks
+KERN_F16C_INLINE void kern_unpack_q4_k(struct kern_unpacked_super *u, const struct kern_q4_k *w) {
 	kern_unpack_head(&u->s, &w->head);
 	KERN_UNROLL(i, KERN_PART_REGISTERS / 2) {
 		__m256i nibbles = kern_load(w->q + i * KERN_REGISTER);
@@ -42,8 +41,7 @@ KERN_DOT_INLINE void kern_unpack_q4_k(struct kern_unpacked_super *u, const struc
 	}
 }
 
-KERN_DOT_INLINE void kern_unpack_q5_k(struct kern_unpacked_super *u, const struct kern_q5_k *w, int64_t k) {
-	(void)k;
+KERN_F16C_INLINE void kern_unpack_q5_k(struct kern_unpacked_super *u, const struct kern_q5_k *w) {
 	kern_unpack_head(&u->s, &w->head);
 	__m256i high = kern_load(w->high);
 	KERN_UNROLL(i, KERN_PART_REGISTERS / 2) {
@@ -54,8 +52,7 @@ KERN_DOT_INLINE void kern_unpack_q5_k(struct kern_unpacked_super *u, const struc
 	}
 }
 
-KERN_DOT_INLINE void kern_unpack_q6_k(struct kern_unpacked_super *u, const struct kern_q6_k *w, int64_t k) {
-	(void)k;
+KERN_F16C_INLINE void kern_unpack_q6_k(struct kern_unpacked_super *u, const struct kern_q6_k *w) {
 	kern_unpack_scales_q6_k(&u->s, w);
 	KERN_UNROLL(half, 2) {
 		__m256i *q = u->q + 4 * half, high = kern_load(w->high + half * KERN_REGISTER);
@@ -68,16 +65,16 @@ KERN_DOT_INLINE void kern_unpack_q6_k(struct kern_unpacked_super *u, const struc
 }
 
 // Sums of products with scales, which a few elements share, are integers.
-KERN_DOT_INLINE void kern_add_scaled(__m256 *sums, const struct kern_unpacked_super *u, const char *columns, size_t stride, const int n, const int few) {
-	const __m256i halves = _mm256_set_m128i(_mm_set1_epi16(0x0302), _mm_set1_epi16(0x0100));
-	int32_t pairs[KERN_PART_REGISTERS]; // the scales of a register's halves
+KERN_F16C_INLINE void kern_add_scaled(__m256 *sums, const struct kern_unpacked_super *u, const char *columns, size_t stride, const int n, const int few) {
+	const __m256i sixteens = _mm256_set_m128i(_mm_set1_epi16(0x0302), _mm_set1_epi16(0x0100));
+	int32_t pairs[KERN_PART_REGISTERS]; // the two scales of each register
 	_mm256_storeu_si256((void *)pairs, u->s.scales);
 	KERN_IN_MEMORY(pairs);
 	__m256i scaled[KERN_GROUP];
 	KERN_UNROLL(j, n) scaled[j] = _mm256_setzero_si256();
 	KERN_UNROLL(i, KERN_PART_REGISTERS) {
 		__m256i scale = _mm256_set1_epi32(pairs[i]);
-		if (few < KERN_REGISTER) { scale = _mm256_shuffle_epi8(scale, halves); }
+		if (few < KERN_REGISTER) { scale = _mm256_shuffle_epi8(scale, sixteens); }
 		KERN_UNROLL(j, n) {
 			const struct kern_super_column *x = (const void *)(columns + (size_t)j * stride);
 			__m256i products = _mm256_maddubs_epi16(u->q[i], _mm256_load_si256((const void *)(x->q + i * KERN_REGISTER)));
@@ -93,16 +90,16 @@ KERN_DOT_INLINE void kern_add_scaled(__m256 *sums, const struct kern_unpacked_su
 	}
 }
 
-KERN_DOT_INLINE void kern_add_super_32(__m256 *sums, const struct kern_unpacked_super *u, const char *columns, size_t stride, const int n) {
+KERN_F16C_INLINE void kern_add_super_32(__m256 *sums, const struct kern_unpacked_super *u, const char *columns, size_t stride, const int n) {
 	kern_add_scaled(sums, u, columns, stride, n, 32);
 }
 
-KERN_DOT_INLINE void kern_add_super_16(__m256 *sums, const struct kern_unpacked_super *u, const char *columns, size_t stride, const int n) {
+KERN_F16C_INLINE void kern_add_super_16(__m256 *sums, const struct kern_unpacked_super *u, const char *columns, size_t stride, const int n) {
 	kern_add_scaled(sums, u, columns, stride, n, 16);
 }
 
 #define KERN_AVX2_K(type, few) \
-	KERN_AVX2_MULTIPLY(type, kern_unpacked_super, kern_add_super_##few, sizeof(struct kern_##type), sizeof(struct kern_super_column)) \
+	KERN_AVX2_MULTIPLY(type, KERN_SUPER_BLOCK, kern_##type, kern_unpacked_super, kern_add_super_##few, kern_super_column) \
 	const struct kern_gemv_kernel kern_avx2_##type = {kern_super_size, kern_pack_super, kern_multiply_##type};
 
 KERN_AVX2_K(q4_k, 32)

@@ -32,7 +32,7 @@ const struct kern_gemv_kernel *kern_gemv_f16(void) {
 	if (kern_isa_avx512()) {
 		return &avx512;
 	}
-	return kern_isa_avx2() && __builtin_cpu_supports("f16c") ? &avx2 : NULL;
+	return kern_isa_f16c() ? &avx2 : NULL;
 }
 
 #else

@@ -13,5 +13,7 @@ bool kern_isa_allowed(const char *const *names);
 bool kern_isa_avx512(void);
 // Reports whether AVX2 with FMA is available and allowed.
 bool kern_isa_avx2(void);
+// Reports whether F16C is available too.
+bool kern_isa_f16c(void);
 
 #endif
