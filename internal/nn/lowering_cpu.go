@@ -110,23 +110,25 @@ func pairs(products []Product) []kernels.Pair {
 	return list
 }
 
-// SessionExperts is a row of sessions: products of experts with few columns, as in decoding, and with many in 16-bit integers
+// SessionExperts are rows of sessions: products of experts with few columns, as in decoding, and with many in 16-bit integers
 // if those are fastest. Weights in F32 stay exact.
-func SessionExperts() Row {
-	integers := FastestType() == ggml.I16
-	return MatMulID.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
-		x, gathered := contiguous(t.C, o.X), int64(4) // columns of an expert from which on a GEMM takes less time
+func SessionExperts() []Row {
+	few := func(_ *Tape, o ExpertOperands) bool {
+		gathered := int64(4) // columns of an expert from which on a GEMM takes less time
 		if kernels.HasBatchedGEMV(o.W.Type()) {
 			gathered = 16
 		}
-		switch {
-		case o.IDs.NumElements() < gathered*o.W.Dim(2):
-			return kernels.GroupedGEMV(t.C, o.W, x, o.IDs)
-		case integers && o.W.Type() != ggml.F32 && TakesIntegers(o.W):
-			return kernels.GroupedGEMMInt(t.C, o.W, x, o.IDs)
-		}
-		return kernels.GroupedGEMM(t.C, o.W, castForExperts(t, o), o.IDs)
-	})
+		return o.IDs.NumElements() < gathered*o.W.Dim(2)
+	}
+	fastest := FastestType()
+	integers := func(_ *Tape, o ExpertOperands) bool {
+		return fastest == ggml.I16 && o.W.Type() != ggml.F32 && TakesIntegers(o.W)
+	}
+	return []Row{MatMulID.When(few, func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		return kernels.GroupedGEMV(t.C, o.W, contiguous(t.C, o.X), o.IDs)
+	}), MatMulID.When(integers, func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		return kernels.GroupedGEMMInt(t.C, o.W, contiguous(t.C, o.X), o.IDs)
+	})}
 }
 
 // seesEarlier reports whether bounds say which keys up to its own each query sees.

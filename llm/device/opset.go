@@ -287,7 +287,7 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpu = cpu.With(nn.SessionExperts())
+	cpu = cpu.With(nn.SessionExperts()...)
 	if u.Fuse == nil {
 		return cpu, nil
 	}

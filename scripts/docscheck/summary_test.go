@@ -47,16 +47,22 @@ func tables(t *testing.T, page string) table {
 	return rows
 }
 
+// fits reports whether a row has these cells.
+func fits(row, cells map[string]string) bool {
+	for name, want := range cells {
+		if row[name] != want {
+			return false
+		}
+	}
+	return true
+}
+
 // number returns the value of a column in the only row that has these cells.
 func (rows table) number(t *testing.T, column string, cells map[string]string) float64 {
 	t.Helper()
 	var found []string
 	for _, row := range rows {
-		fits := row[column] != ""
-		for name, want := range cells {
-			fits = fits && row[name] == want
-		}
-		if fits {
+		if row[column] != "" && fits(row, cells) {
 			found = append(found, row[column])
 		}
 	}
@@ -128,7 +134,7 @@ Each was measured on two cores. Training is of 1.1 billion parameters on Q8_0, i
 		folder := filepath.Base(filepath.Dir(page))
 		rows := tables(t, folder+"/processor.md")
 		fastest := map[string]string{"model": "1.1B", "arithmetic": "bf16"}
-		if !rows.has(fastest) {
+		if !slices.ContainsFunc(rows, func(row map[string]string) bool { return fits(row, fastest) }) {
 			fastest["arithmetic"] = "i16"
 		}
 		ours := func(column, checkpointing string) float64 {
@@ -140,18 +146,6 @@ Each was measured on two cores. Training is of 1.1 billion parameters on Q8_0, i
 			rows.ratios(t, func(work string) bool { return work == "prompt" }), rows.ratios(t, func(work string) bool { return work != "prompt" }))
 	}
 	return b.String()
-}
-
-// has reports whether a row has these cells.
-func (rows table) has(cells map[string]string) bool {
-	return slices.ContainsFunc(rows, func(row map[string]string) bool {
-		for name, want := range cells {
-			if row[name] != want {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // ratios returns the range of the ratios to stock llama.cpp without an adapter, for some kinds of work.
