@@ -5,7 +5,7 @@
 
 #include "pack_int.h"
 
-// Adds the product of two packed blocks of a number of steps to C [KERN_MR, KERN_NR], or stores it there.
+// Adds the product of two packed blocks of a number of steps, a multiple of 4, to C [KERN_MR, KERN_NR], or stores it there.
 #define KERN_UKR_PARAMS int64_t steps, const struct kern_panel_a *a, const struct kern_panel_b *b, float *c, int64_t ldc, bool accumulate
 typedef void (*kern_ukr)(KERN_UKR_PARAMS);
 
