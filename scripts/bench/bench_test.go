@@ -39,7 +39,9 @@ took: 3s
 `
 
 func parsed(t *testing.T) *resultSet {
-	return need.Value(parseResults(sample))(t)
+	s := &resultSet{facts: map[string]string{}}
+	require.NoError(t, s.add(sample))
+	return s
 }
 
 func TestParseResults(t *testing.T) {
@@ -57,8 +59,31 @@ func TestParseResults(t *testing.T) {
 	median, ok := s.median("Step", where{"base": "Q8_0"}, "tok/s")
 	require.True(t, ok)
 	require.Equal(t, 850.5, median)
-	_, err := parseResults("BenchmarkX 1 many ns/op\n")
-	require.ErrorContains(t, err, "BenchmarkX 1 many ns/op")
+	require.ErrorContains(t, s.add("BenchmarkX 1 many ns/op\n"), "BenchmarkX 1 many ns/op")
+	require.ErrorContains(t, s.add("took: long\n"), "took: long")
+}
+
+// A page has the results of all suites that have a file, and is full if none is missing.
+func TestReadResults(t *testing.T) {
+	folder := t.TempDir()
+	suites := []suite{{name: "first"}, {name: "second"}}
+	_, err := readResults(folder, suites)
+	require.ErrorContains(t, err, "there are no results in "+folder)
+	write := func(s suite, cores string) {
+		text := "form: full\ncores: " + cores + "\nsuite: " + s.name + "\nBenchmarkStep-" + cores + " 1 8 tok/s\ntook: 40.4s\n"
+		require.NoError(t, writeFile(filepath.Join(folder, s.file()), []byte(text)))
+	}
+	write(suites[1], "2")
+	s := need.Value(readResults(folder, suites))(t)
+	require.Equal(t, "only second", s.facts[keyForm])
+	write(suites[0], "2")
+	s = need.Value(readResults(folder, suites))(t)
+	require.True(t, s.full())
+	require.Equal(t, "1m21s", s.facts[keyTook])
+	require.Equal(t, []string{"first", "second"}, []string{s.results[0].suite, s.results[1].suite})
+	write(suites[0], "4")
+	_, err = readResults(folder, suites)
+	require.ErrorContains(t, err, `suite second: the line "cores: 2": it was "4"`)
 }
 
 func TestTable(t *testing.T) {

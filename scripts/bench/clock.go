@@ -41,8 +41,11 @@ func (c *clock) begin(s suite) {
 
 func (c *clock) end(s suite) {
 	c.expected += c.expect(s)
-	c.actual += c.now().Sub(c.suiteBegun)
+	c.actual += c.spent()
 }
+
+// spent returns the time since the suite began.
+func (c *clock) spent() time.Duration { return c.now().Sub(c.suiteBegun) }
 
 // left returns the remaining time.
 func (c *clock) left() time.Duration {
@@ -51,7 +54,7 @@ func (c *clock) left() time.Duration {
 		pace = c.actual.Seconds() / c.expected.Seconds()
 	}
 	scaled := func(d time.Duration) time.Duration { return time.Duration(pace * float64(d)) }
-	return scaled(c.later) + max(0, scaled(c.expect(c.suite))-c.now().Sub(c.suiteBegun))
+	return scaled(c.later) + max(0, scaled(c.expect(c.suite))-c.spent())
 }
 
 // String returns text such as "bench: 2/5 scaling, 3m10s, about 12m0s to go".

@@ -15,7 +15,7 @@ type fact struct{ key, value string }
 // libraries come from the benchmarks.
 func machineFacts() []fact {
 	facts := []fact{
-		{"processor", machine.Processor()},
+		{keyProcessor, machine.Processor()},
 		{keyCores, strconv.Itoa(runtime.GOMAXPROCS(0))},
 		{"memory", machine.Memory()},
 		{"system", machine.System()},

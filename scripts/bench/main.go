@@ -4,8 +4,9 @@
 //
 // Run it from the repository's root, with the environment of scripts/env; `make bench` does both. A full run
 // writes its page to docs/benchmarks, any other to build/bench/report. Results in the format of Go's
-// benchmarks, which benchstat reads, too, stay in build/bench; -render writes the page from them again. A
-// stopped run leaves page and results unchanged.
+// benchmarks, which benchstat reads, too, stay in build/bench, a file a suite; -render writes the page from them again.
+// A stopped run leaves the page as it was, and keeps the suites that ended: -only measures the others, and writes the
+// page of all.
 package main
 
 import (
@@ -39,8 +40,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.page, "page", pages[0].name, "the `page` to make: "+pageNames())
 	flag.BoolVar(&o.quick, "quick", false, "each benchmark once, without those that take minutes")
-	flag.BoolVar(&o.render, "render", false, "make the page of the last results, without a run")
-	flag.StringVar(&o.only, "only", "", "the `suites` to run, separated by commas: "+strings.Join(allSuites(), ", "))
+	flag.BoolVar(&o.render, "render", false, "make the page from the last results, without a run")
+	flag.StringVar(&o.only, "only", "", "the `suites` to run, separated by commas; the page has the last results of the others: "+strings.Join(allSuites(), ", "))
 	flag.StringVar(&o.benchtime, "benchtime", "", "`time` or count (5x) of each benchmark; by default 2s, with -quick 1x")
 	flag.StringVar(&o.out, "out", "", "the `folder` of the page; by default "+docFolder+" for a full run, else "+workFolder+"/report")
 	flag.Parse()
@@ -49,7 +50,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx, o, flag.Args())
 	if ctx.Err() != nil {
-		err = errors.New("stopped: nothing was written; the same command starts anew")
+		err = errors.New("stopped: the page is as before; -only measures the suites that are missing")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -68,17 +69,22 @@ func run(ctx context.Context, o options, rest []string) error {
 	if err != nil {
 		return err
 	}
-	results := filepath.Join(workFolder, strings.ReplaceAll(p.name+"-"+o.form(), " ", "-")+".txt")
+	results := filepath.Join(workFolder, strings.ReplaceAll(p.name+"-"+o.form(), " ", "-"))
 	if !o.render {
 		chosen, err := p.choose(o.only)
 		if err != nil {
 			return err
 		}
+		if o.only == "" {
+			if err := os.RemoveAll(results); err != nil {
+				return err
+			}
+		}
 		if err := measure(ctx, o, p.rounds, chosen, results); err != nil {
 			return err
 		}
 	}
-	set, err := readResults(results)
+	set, err := readResults(results, p.suites)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,9 @@ import (
 	"github.com/goggml/ggml/scripts/machine"
 )
 
-// measure runs the suites, with some rounds beside other programs, and writes their output and the machine's facts to the file of results.
-func measure(ctx context.Context, o options, rounds int, chosen []suite, path string) error {
+// measure runs the suites, with some rounds beside other programs, and writes what each of them prints, with the machine's facts,
+// to a file in the folder of results as soon as it ends.
+func measure(ctx context.Context, o options, rounds int, chosen []suite, folder string) error {
 	temp := filepath.Join(workFolder, "tmp")
 	if err := removeRests(temp); err != nil {
 		return err
@@ -33,11 +34,6 @@ func measure(ctx context.Context, o options, rounds int, chosen []suite, path st
 		return err
 	}
 	r := &runner{options: o, rounds: rounds, temp: temp, clock: newClock(o.quick, chosen)}
-	r.fact(keyForm, o.form())
-	r.fact(keyDate, time.Now().UTC().Format(time.DateOnly))
-	for _, f := range machineFacts() {
-		r.fact(f.key, f.value)
-	}
 	var failed []string
 	for _, s := range chosen {
 		err := r.run(ctx, s)
@@ -47,13 +43,17 @@ func measure(ctx context.Context, o options, rounds int, chosen []suite, path st
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", s.name, err)
 			failed = append(failed, s.name)
+			continue
+		}
+		if err := writeFile(filepath.Join(folder, s.file()), []byte(r.out.String())); err != nil {
+			return err
 		}
 	}
-	r.fact(keyTook, time.Since(r.clock.begun).Round(time.Second).String())
 	if len(failed) > 0 {
-		return fmt.Errorf("failed: %s; nothing was written", strings.Join(failed, ", "))
+		names := strings.Join(failed, ",")
+		return fmt.Errorf("failed: %s; the page is as before; -only %s measures what is missing", names, names)
 	}
-	return writeFile(path, []byte(r.out.String()))
+	return nil
 }
 
 // removeRests removes the temporary files of killed runs.
@@ -70,13 +70,11 @@ func removeRests(temp string) error {
 	return nil
 }
 
-// form returns whether a run is full, or what it omits.
+// form returns whether suites are measured in full, or how else.
 func (o options) form() string {
 	switch {
 	case o.quick:
 		return "quick"
-	case o.only != "":
-		return "only " + o.only
 	case o.benchtime != "":
 		return "benchtime " + o.benchtime
 	}
@@ -99,7 +97,7 @@ type runner struct {
 	rounds  int    // samples of each program that others stand beside
 	temp    string // folder for temporary files
 	clock   *clock
-	out     strings.Builder // the results
+	out     strings.Builder // the results of the suite that runs
 }
 
 func (r *runner) fact(key, value string) { fmt.Fprintf(&r.out, "%s: %s\n", key, value) }
@@ -114,6 +112,12 @@ func (r *runner) factDistance() {
 func (r *runner) run(ctx context.Context, s suite) error {
 	r.clock.begin(s)
 	defer r.clock.end(s)
+	r.out.Reset()
+	r.fact(keyForm, r.options.form())
+	r.fact(keyDate, time.Now().UTC().Format(time.DateOnly))
+	for _, f := range machineFacts() {
+		r.fact(f.key, f.value)
+	}
 	program := filepath.Join(r.temp, s.name+".test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./"+s.folder)
 	build.Stderr = os.Stderr
@@ -158,6 +162,7 @@ func (r *runner) run(ctx context.Context, s suite) error {
 			fmt.Fprintf(os.Stderr, "bench: other programs used %.1f cores during %s: repeat it on an idle machine\n", cores, s.name)
 		}
 	}
+	r.fact(keyTook, r.clock.spent().String())
 	return nil
 }
 

@@ -47,7 +47,7 @@ func (p page) introduce(b *strings.Builder, s *resultSet) {
 	writeRow(b, []string{"", ""})
 	writeRow(b, []string{"---", "---"})
 	machine := []fact{
-		{"processor", "processor"}, {"cores", keyCores}, {"memory", "memory"}, {"system", "system"}, {"Go", "go"},
+		{"processor", keyProcessor}, {"cores", keyCores}, {"memory", "memory"}, {"system", "system"}, {"Go", "go"},
 		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"GEMM library", keyGEMMLibrary},
 	}
 	for _, f := range slices.Concat(machine, p.beside, []fact{{"date", keyDate}, {"duration", keyTook}}) {

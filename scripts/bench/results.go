@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A result is one line of a benchmark. In the name BenchmarkStep/model=28M/base=Q4_K, bench is Step, and model
@@ -16,11 +20,12 @@ type result struct {
 	values       map[string]float64 // by unit
 }
 
-// A resultSet is the output of a run in Go's benchmark format, in which lines "key: value" apply to the results
+// A resultSet is the output of suites in Go's benchmark format, in which lines "key: value" apply to the results
 // after them.
 type resultSet struct {
 	results   []result
 	facts     map[string]string // the last value of each key
+	took      time.Duration     // of all suites
 	alien     float64           // maximum number of cores that other programs used during a suite
 	distances []float64         // of two cores before and after each suite, in ns
 	skipped   []string          // benchmarks that could not run, with the reason
@@ -28,16 +33,17 @@ type resultSet struct {
 
 // Keys that this program writes.
 const (
-	keySuite    = "suite"     // suite of the results after it
-	keyForm     = "form"      // full, or what was omitted
-	keyDate     = "date"      // of the run
-	keyLlama    = "llama.cpp" // version
-	keyPyTorch  = "pytorch"   // versions of PyTorch and PEFT
-	keyTook     = "took"      // time of the run
-	keyAlien    = "alien"     // cores that other programs used during a suite
-	keyDistance = "distance"  // of two cores before or after a suite, in ns
-	keyCores    = "cores"     // of the machine
-	fullForm    = "full"      // value of keyForm
+	keySuite     = "suite"     // suite of the results after it
+	keyForm      = "form"      // full, or what was omitted
+	keyDate      = "date"      // of the run
+	keyLlama     = "llama.cpp" // version
+	keyPyTorch   = "pytorch"   // versions of PyTorch and PEFT
+	keyTook      = "took"      // time of a suite
+	keyAlien     = "alien"     // cores that other programs used during a suite
+	keyDistance  = "distance"  // of two cores before or after a suite, in ns
+	keyCores     = "cores"     // of the machine
+	keyProcessor = "processor"
+	fullForm     = "full" // value of keyForm
 )
 
 // keyGEMMLibrary names the GEMM library; the benchmarks write it.
@@ -45,16 +51,34 @@ const keyGEMMLibrary = "gemm-library"
 
 func (s *resultSet) full() bool { return s.facts[keyForm] == fullForm }
 
-func readResults(path string) (*resultSet, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("there are no results; make them with a run: %w", err)
+// readResults reads the results of a page's suites from their files in a folder.
+func readResults(folder string, suites []suite) (*resultSet, error) {
+	all := &resultSet{facts: map[string]string{}}
+	var found []string
+	for _, s := range suites {
+		data, err := os.ReadFile(filepath.Join(folder, s.file()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := all.add(string(data)); err != nil {
+			return nil, fmt.Errorf("suite %s: %w", s.name, err)
+		}
+		found = append(found, s.name)
 	}
-	return parseResults(string(data))
+	switch {
+	case len(found) == 0:
+		return nil, fmt.Errorf("there are no results in %s; make them with a run", folder)
+	case len(found) < len(suites) && all.full():
+		all.facts[keyForm] = "only " + strings.Join(found, ",")
+	}
+	return all, nil
 }
 
-func parseResults(text string) (*resultSet, error) {
-	s := &resultSet{facts: map[string]string{}}
+// add parses the output of a suite.
+func (s *resultSet) add(text string) error {
 	suffix := ""
 	skipped := ""
 	for line := range strings.Lines(text) {
@@ -69,33 +93,53 @@ func parseResults(text string) (*resultSet, error) {
 		}
 		skipped = ""
 		if key, value, ok := strings.Cut(line, ": "); ok && isKey(key) {
-			s.facts[key] = value
-			switch {
-			case key == keyCores && value != "1":
+			if err := s.addFact(key, value); err != nil {
+				return fmt.Errorf("the line %q: %w", line, err)
+			}
+			if key == keyCores && value != "1" {
 				suffix = "-" + value // which Go adds to each name
-			case key == keyAlien || key == keyDistance:
-				number, err := strconv.ParseFloat(value, 64)
-				if err != nil {
-					return nil, fmt.Errorf("the line %q: %w", line, err)
-				}
-				if key == keyDistance {
-					s.distances = append(s.distances, number)
-				} else {
-					s.alien = max(s.alien, number)
-				}
 			}
 			continue
 		}
 		r, ok, err := parseResult(line, suffix)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if ok {
 			r.suite = s.facts[keySuite]
 			s.results = append(s.results, r)
 		}
 	}
-	return s, nil
+	return nil
+}
+
+func (s *resultSet) addFact(key, value string) error {
+	before, known := s.facts[key]
+	switch key {
+	case keyProcessor, keyCores:
+		if known && value != before {
+			return fmt.Errorf("it was %q for the suites before; measure all of them on one machine", before)
+		}
+	case keyTook:
+		took, err := time.ParseDuration(value)
+		if err != nil {
+			return err
+		}
+		s.took += took
+		value = s.took.Round(time.Second).String()
+	case keyAlien, keyDistance:
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return err
+		}
+		if key == keyDistance {
+			s.distances = append(s.distances, number)
+		} else {
+			s.alien = max(s.alien, number)
+		}
+	}
+	s.facts[key] = value
+	return nil
 }
 
 func isKey(s string) bool {

@@ -10,6 +10,9 @@ type suite struct {
 	full, quick time.Duration // approximate time on two cores
 }
 
+// file returns the name of the file of its results.
+func (s suite) file() string { return s.name + ".txt" }
+
 // A view is a table or a plot of the page.
 type view interface {
 	// render writes the pictures into the folder, and returns the Markdown; "" if there are no results.
