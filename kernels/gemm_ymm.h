@@ -2,17 +2,13 @@
 #ifndef KERN_GEMM_YMM_H
 #define KERN_GEMM_YMM_H
 
-#include <immintrin.h>
-
+#include "avx2.h"
 #include "gemm_ukr.h"
-
-#define KERN_YMM __attribute__((target("avx2,fma")))
-#define KERN_INLINE KERN_YMM static inline __attribute__((always_inline))
 
 enum { KERN_VECTOR = 8, KERN_YMM_COLUMNS = 6 }; // rows in a register, and columns
 
-// The steps of a turn of the loop: its own instructions cost a tenth of the speed where two threads share a core's decoder.
-enum { KERN_UNROLLED = 4 };
+// Steps a turn of the loop. Where two threads share a core's decoder, the loop's own instructions cost a tenth of the speed.
+enum { KERN_UNROLL = 4 };
 
 // Adds a column's sums, times the scales of its rows and its own, to C, or stores them there.
 KERN_INLINE void kern_update_column(float *c, __m256i lower, __m256i upper, __m256 lower_scale, __m256 upper_scale, float scale, bool accumulate) {
@@ -32,14 +28,14 @@ KERN_INLINE void kern_update_column(float *c, __m256i lower, __m256i upper, __m2
 // The micro-kernel of ADD(j, instruction), which adds the products of the rows first and second, and of q[j], to lower##j
 // and upper##j.
 #define KERN_GEMM_YMM(name, ADD, instruction) \
-	KERN_YMM void name(KERN_UKR_PARAMS) { \
+	KERN_AVX2 void name(KERN_UKR_PARAMS) { \
 		for (int row = 0; row < KERN_MR; row += 2 * KERN_VECTOR) { \
 			for (int column = 0; column < KERN_NR; column += KERN_YMM_COLUMNS) { \
 				KERN_EACH_COLUMN(KERN_BEGIN, ) \
 				const uint32_t *p = a->q[0] + row, *q = b->q[0] + column; \
-				for (int64_t i = 0; i < steps; i += KERN_UNROLLED) { \
+				for (int64_t i = 0; i < steps; i += KERN_UNROLL) { \
 					_Pragma("GCC unroll 4") \
-					for (int s = 0; s < KERN_UNROLLED; s++, p += KERN_MR, q += KERN_NR) { \
+					for (int s = 0; s < KERN_UNROLL; s++, p += KERN_MR, q += KERN_NR) { \
 						__m256i first = _mm256_load_si256((const void *)p), second = _mm256_load_si256((const void *)(p + KERN_VECTOR)); \
 						KERN_EACH_COLUMN(ADD, instruction) \
 					} \

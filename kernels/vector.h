@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 // Compiles a function for several kinds of processors; the C library chooses the fastest at start
-// if it can (ifunc). Loops of a fixed length become vector instructions. KERN_AVX2 holds them back, for comparisons.
-#if defined(KERN_AVX2)
+// if it can (ifunc). Loops of a fixed length become vector instructions. KERN_NO_AVX512 holds them back, for comparisons.
+#if defined(KERN_NO_AVX512)
 #define KERN_CLONES __attribute__((target("arch=x86-64-v3")))
 #elif defined(__x86_64__) && defined(__GLIBC__)
 #define KERN_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
