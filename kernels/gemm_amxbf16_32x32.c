@@ -1,3 +1,4 @@
+#include "amx.h"
 #include "gemm_bf16.h"
 
 #if defined(__x86_64__)
@@ -18,12 +19,6 @@ enum { KERN_TILE = 16, KERN_BLOCK = 2 * KERN_TILE };
 #define KERN_B1 5
 #define KERN_A0 6
 #define KERN_A1 7
-
-struct kern_tile_config {
-	uint8_t palette, start_row, reserved[14];
-	uint16_t row_bytes[16];
-	uint8_t rows[16];
-};
 
 // All eight tiles have the full size.
 static const struct kern_tile_config kern_full_tiles = {
@@ -91,11 +86,8 @@ static void kern_last_block(const struct kern_gemm_bf16 *g, const uint32_t *a, c
 	}
 }
 
-// Other libraries keep their tiles' configuration for the thread from call to call, so it is put back.
 KERN_AMX void kern_gemm_amxbf16_32x32(const struct kern_gemm_bf16 *g, const uint32_t *a, const uint32_t *b, float *c) {
-	struct kern_tile_config before;
-	_tile_storeconfig(&before);
-	_tile_loadconfig(&kern_full_tiles);
+	struct kern_tiles tiles = kern_tiles_configure(&kern_full_tiles);
 	for (int64_t j = 0; j < g->n; j += KERN_BLOCK) {
 		for (int64_t i = 0; i < g->m; i += KERN_BLOCK) {
 			int64_t rows = g->m - i, columns = g->n - j;
@@ -108,11 +100,7 @@ KERN_AMX void kern_gemm_amxbf16_32x32(const struct kern_gemm_bf16 *g, const uint
 			}
 		}
 	}
-	if (before.palette == 0) {
-		_tile_release();
-	} else {
-		_tile_loadconfig(&before);
-	}
+	kern_tiles_restore(&tiles);
 }
 
 #endif

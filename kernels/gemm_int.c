@@ -16,15 +16,16 @@ struct kern_integers {
 	int64_t step;
 	void (*pack_a)(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel);
 	kern_ukr ukr;
+	const struct kern_tile_config *tiles;
 };
 
 // Only gradients multiply weights in 8 bits.
 static struct kern_integers kern_integers(bool grad_input, bool i8) {
 	const struct kern_ukrs *ukrs = kern_find_ukrs();
 	if (i8) {
-		return (struct kern_integers){KERN_STEP_I8, kern_pack_a_i8, ukrs->i8};
+		return (struct kern_integers){KERN_STEP_I8, kern_pack_a_i8, ukrs->i8, ukrs->tiles};
 	}
-	return (struct kern_integers){KERN_STEP_I16, grad_input ? kern_pack_a_i16 : kern_pack_a_transposed_i16, ukrs->i16};
+	return (struct kern_integers){KERN_STEP_I16, grad_input ? kern_pack_a_i16 : kern_pack_a_transposed_i16, ukrs->i16, NULL};
 }
 
 static int64_t kern_blocks(int64_t depth) { return kern_ceil_div(depth, KERN_KB); }
@@ -59,11 +60,12 @@ void kern_pack_columns(const struct ggml_tensor *x, int64_t matrix, int64_t n0, 
 		for (int64_t k0 = 0; k0 < depth; k0 += KERN_KB, panel += bytes) {
 			int64_t n = kern_min(KERN_NR, n1 - n0), k = kern_min(KERN_KB, depth - k0), ld;
 			const float *from = kern_columns_f32(x, matrix, n0, n, k0, k, &ld);
-			int64_t used = kern_panel_b_bytes(kern_padded_depth(k) / (i8 ? KERN_STEP_I8 : KERN_STEP_I16));
-			// All bytes of a result are a function of its operands: the gaps of the struct, and the rest of a short block, too.
-			memset(panel, 0, sizeof(struct kern_panel_b));
-			memset(panel + used, 0, bytes - used);
-			(i8 ? kern_pack_b_i8 : kern_pack_b_i16)(from, ld, n, k, (struct kern_panel_b *)panel);
+			memset(panel, 0, bytes); // all bytes of a result are a function of its operands, in gaps of the struct too
+			if (i8) {
+				kern_pack_b_i8(from, ld, n, k, kern_find_ukrs()->tiles != NULL, (struct kern_panel_b *)panel);
+			} else {
+				kern_pack_b_i16(from, ld, n, k, (struct kern_panel_b *)panel);
+			}
 		}
 	}
 }
@@ -141,7 +143,8 @@ static void kern_multiply_tile(const struct kern_product_int *p, const struct ke
 	float *to = p->c + (j - p->n0) * p->ldc + i;
 	for (int64_t k = k0; k < k1; k += KERN_KB, a += a_block, b += kern_block_bytes(p->i8), accumulate = true) {
 		const struct kern_panel_a *rows = (const struct kern_panel_a *)a;
-		const struct kern_panel_b *columns = (const struct kern_panel_b *)b;
+		_Alignas(64) char memory[KERN_PANEL_I8];
+		const struct kern_panel_b *columns = kern_arrange((const struct kern_panel_b *)b, in->tiles != NULL, memory);
 		int64_t depth = kern_min(KERN_KB, k1 - k);
 		if (rows->uneven || columns->uneven) {
 			int64_t ldx;
@@ -167,12 +170,14 @@ static void kern_multiply_depths(const struct kern_product_int *p, int64_t k0, i
 			in.pack_a(w.from + i * w.row, w.ld, kern_min(KERN_MR, m_all - i), depth, (struct kern_panel_a *)(rows + i / KERN_MR * a_bytes));
 		}
 	}
+	struct kern_tiles tiles = kern_tiles_configure(in.tiles);
 	const char *b = (const char *)p->packed + k0 / KERN_KB * b_bytes;
 	for (int64_t j = p->n0; j < p->n1; j += KERN_NR, b += kern_columns_bytes(p->x->ne[0], p->i8)) {
 		for (int64_t i = 0; i < m_all; i += KERN_MR) {
 			kern_multiply_tile(p, &in, k0, k1, i, j, a + i / KERN_MR * a_bytes, a_block, b, accumulate);
 		}
 	}
+	kern_tiles_restore(&tiles);
 }
 
 void kern_multiply_int(const struct kern_product_int *p) {

@@ -58,10 +58,13 @@ func HasIntegers() bool { return IntegerInstructions() != "" }
 
 // IntegerInstructions names the instructions of those kernels; "" if [HasIntegers] is false. ONEDNN_MAX_CPU_ISA limits
 // them, as it limits oneDNN's.
-func IntegerInstructions() string { return C.GoString(C.kern_integer_instructions()) }
+func IntegerInstructions() string {
+	library() // oneDNN asks the system for AMX
+	return C.GoString(C.kern_integer_instructions())
+}
 
-// HasI8 reports whether the processor multiplies 8-bit integers much faster than 16-bit ones: with VNNI.
-func HasI8() bool { return bool(C.kern_has_i8()) }
+// HasI8 reports whether the processor multiplies 8-bit integers much faster than 16-bit ones: with VNNI or AMX.
+func HasI8() bool { return HasIntegers() && bool(C.kern_has_i8()) }
 
 // GEMMInt is [GEMM] with both operands rounded to 16-bit integers:
 //

@@ -464,6 +464,9 @@ func TestGradInputI8NonFinite(t *testing.T) {
 // and micro-kernels of panels that stay in the cache.
 func BenchmarkIntegers(b *testing.B) {
 	for _, k := range testhook.MicroKernels() {
+		if k.Emulated {
+			continue
+		}
 		b.Run(fmt.Sprintf("micro-kernel/%s/bits=%d", k.Instructions, k.Bits), func(b *testing.B) {
 			const depth, times = 256, 10_000
 			steps := depth * k.Bits / 32

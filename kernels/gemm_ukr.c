@@ -1,5 +1,6 @@
 #include "gemm_ukr.h"
 #include "isa.h"
+#include "library.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,6 +10,9 @@
 
 int kern_list_ukrs(struct kern_ukrs list[KERN_UKRS]) {
 	int n = 0;
+	if (kern_library_amx()) {
+		list[n++] = (struct kern_ukrs){"AVX512-VNNI and AMX-INT8", kern_gemm_amxint8_32x12, kern_gemm_avx512vnni_i16_32x12, true, &kern_gemm_amxint8_tiles};
+	}
 	if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
 		list[n++] = (struct kern_ukrs){"AVX512-VNNI", kern_gemm_avx512vnni_i8_32x12, kern_gemm_avx512vnni_i16_32x12, KERN_ISA_ALLOWED("AVX512_CORE_")};
 	}
@@ -42,15 +46,35 @@ const struct kern_ukrs *kern_find_ukrs(void) {
 	return &kern_chosen;
 }
 
-void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const uint32_t *b, const int32_t *first, float *c, int64_t times) {
-	struct kern_panel_a *rows = aligned_alloc(64, kern_panel_a_bytes(steps));
-	struct kern_panel_b *columns = aligned_alloc(64, kern_panel_b_bytes(steps));
+const struct kern_panel_b *kern_arrange(const struct kern_panel_b *b, bool tiles, void *memory) {
+	if (b->tiles == tiles) {
+		return b;
+	}
+	struct kern_panel_b *to = memory;
+	*to = *b;
+	to->tiles = tiles;
+	for (int step = 0; step < KERN_KB / KERN_STEP_I8; step++) {
+		for (int j = 0; j < KERN_NR; j++) { to->q[0][kern_b_index(tiles, step, j)] = b->q[0][kern_b_index(b->tiles, step, j)]; }
+	}
+	return to;
+}
+
+void kern_multiply_panels(kern_ukr ukr, bool tiles, const struct kern_tile_config *config, int64_t steps,
+		const uint32_t *a, const uint32_t *b, const int32_t *first, float *c, int64_t times) {
+	const int64_t most = KERN_KB / KERN_STEP_I16;
+	struct kern_panel_a *rows = aligned_alloc(64, kern_panel_a_bytes(most));
+	struct kern_panel_b *columns = aligned_alloc(64, kern_panel_b_bytes(most));
+	memset(columns, 0, kern_panel_b_bytes(most));
+	_Alignas(64) char memory[KERN_PANEL_I8];
 	for (int i = 0; i < KERN_MR; i++) { rows->scale[i] = 1; }
 	for (int j = 0; j < KERN_NR; j++) { columns->scale[j] = 1; }
 	memcpy(columns->first, first, sizeof columns->first);
 	memcpy(rows->q, a, steps * sizeof *rows->q);
 	memcpy(columns->q, b, steps * sizeof *columns->q);
-	for (; times > 0; times--) { ukr(steps, rows, columns, c, KERN_MR, false); }
+	const struct kern_panel_b *arranged = kern_arrange(columns, tiles, memory);
+	struct kern_tiles before = kern_tiles_configure(config);
+	for (; times > 0; times--) { ukr(steps, rows, arranged, c, KERN_MR, false); }
+	kern_tiles_restore(&before);
 	free(rows);
 	free(columns);
 }

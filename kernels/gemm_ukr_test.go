@@ -19,7 +19,7 @@ func TestMicroKernels(t *testing.T) {
 		t.Skip("the processor has no instructions for integers")
 	}
 	for _, k := range found {
-		for _, depth := range []int{16, 48, 256} {
+		for _, depth := range []int{16, 80, 144, 256} {
 			for _, largest := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/bits=%d/depth=%d/largest=%v", k.Instructions, k.Bits, depth, largest), func(t *testing.T) {
 					testMicroKernel(t, k, depth, largest)

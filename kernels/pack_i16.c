@@ -104,7 +104,6 @@ KERN_AVX2 void kern_pack_a_transposed_i16(const float *a, int64_t ld, int64_t m,
 
 KERN_AVX2 void kern_pack_b_i16(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel) {
 	panel->uneven = false;
-	memset(panel->first, 0, sizeof panel->first);
 	for (int r = 0; r < KERN_NR; r += KERN_LANES) {
 		panel->uneven |= kern_pack_rows(b + r * ld, ld, kern_min(n - r, KERN_NR - r), depth, kern_min(KERN_LANES, KERN_NR - r), panel->scale + r, panel->q[0] + r, KERN_NR);
 	}

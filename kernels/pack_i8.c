@@ -178,7 +178,7 @@ KERN_INLINE void kern_hadamard_f32(__m256 *x, int64_t n, int order) {
 }
 
 // Packs a column as column j of a panel; returns whether it is uneven.
-KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t padded, struct kern_panel_b *panel, int j) {
+KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t padded, struct kern_panel_b *panel, int64_t j) {
 	__m256 x[KERN_KB / KERN_LANES];
 	memcpy(x, b, depth * sizeof *b);
 	memset((float *)x + depth, 0, (padded - depth) * sizeof *b);
@@ -197,8 +197,8 @@ KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t pa
 		__m256i words = _mm256_packs_epi32(q, q);
 		__m256i bytes = _mm256_packs_epi16(words, words);
 		int32_t lower = _mm_cvtsi128_si32(_mm256_castsi256_si128(bytes)), upper = _mm_cvtsi128_si32(_mm256_extracti128_si256(bytes, 1));
-		memcpy(&panel->q[2 * i][j], &lower, sizeof lower);
-		memcpy(&panel->q[2 * i + 1][j], &upper, sizeof upper);
+		memcpy(panel->q[0] + kern_b_index(panel->tiles, 2 * i, j), &lower, sizeof lower);
+		memcpy(panel->q[0] + kern_b_index(panel->tiles, 2 * i + 1, j), &upper, sizeof upper);
 	}
 	panel->scale[j] = peak / KERN_Q_MAX;
 	panel->first[j] = -KERN_BIAS * (int32_t)kern_sum_lanes(_mm256_cvtepi32_ps(sum));
@@ -207,12 +207,11 @@ KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t pa
 	return !even && !(peak == 0 && energy == 0);
 }
 
-KERN_AVX2 void kern_pack_b_i8(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel) {
+KERN_AVX2 void kern_pack_b_i8(const float *b, int64_t ld, int64_t n, int64_t depth, bool tiles, struct kern_panel_b *panel) {
 	const int64_t padded = kern_padded_depth(depth);
-	if (n < KERN_NR) { memset(panel, 0, kern_panel_b_bytes(padded / KERN_STEP_I8)); }
-	panel->uneven = false;
+	panel->uneven = false, panel->tiles = tiles;
 	for (int64_t j = 0; j < n; j++) {
-		panel->uneven |= kern_pack_column(b + j * ld, depth, padded, panel, (int)j);
+		panel->uneven |= kern_pack_column(b + j * ld, depth, padded, panel, j);
 	}
 }
 

@@ -20,6 +20,9 @@ enum { KERN_KB = 256, KERN_MR = 32, KERN_NR = 12 };
 // The depths of a step, whose integers share 32 bits and whose products an instruction sums.
 enum { KERN_STEP_I8 = 4, KERN_STEP_I16 = 2 };
 
+// The steps of a tile of AMX.
+enum { KERN_GROUP = 16 };
+
 // KERN_MR rows of A in a block. An uneven panel is not rounded: its values are not finite, too small for a scale, or,
 // for 8 bits, the largest one is above KERN_CREST times their root mean square, which would make an error above 2 %.
 struct kern_panel_a {
@@ -33,9 +36,14 @@ struct kern_panel_a {
 struct kern_panel_b {
 	_Alignas(64) float scale[KERN_NR];
 	int32_t first[KERN_NR];
-	bool uneven;
-	_Alignas(64) uint32_t q[][KERN_NR]; // [steps]
+	bool uneven, tiles;
+	_Alignas(64) uint32_t q[][KERN_NR]; // [steps]; with tiles, KERN_GROUP steps of a column follow each other
 };
+
+// Returns the index of a step of a column.
+static inline int64_t kern_b_index(bool tiles, int64_t step, int64_t column) {
+	return tiles ? (step / KERN_GROUP * KERN_NR + column) * KERN_GROUP + step % KERN_GROUP : step * KERN_NR + column;
+}
 
 static inline int64_t kern_panel_a_bytes(int64_t steps) { return (int64_t)sizeof(struct kern_panel_a) + steps * KERN_MR * 4; }
 static inline int64_t kern_panel_b_bytes(int64_t steps) { return (int64_t)sizeof(struct kern_panel_b) + steps * KERN_NR * 4; }
@@ -68,8 +76,8 @@ static inline const float *kern_whole_rows(const float *a, int64_t *ld, int64_t 
 	return whole;
 }
 
-// Pack n ≤ KERN_NR columns, contiguous and ld elements apart.
-void kern_pack_b_i8(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel);
+// Pack n ≤ KERN_NR columns, contiguous and ld elements apart, into a panel of zeros; in 8 bits with or without tiles.
+void kern_pack_b_i8(const float *b, int64_t ld, int64_t n, int64_t depth, bool tiles, struct kern_panel_b *panel);
 void kern_pack_b_i16(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel);
 
 #endif

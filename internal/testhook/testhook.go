@@ -71,6 +71,7 @@ var CausalSoftMax any
 type MicroKernel struct {
 	Instructions string
 	Bits         int
+	Emulated     bool // its speed says nothing
 	// Product returns the product of panels, A [steps, 32] and B [steps, 12], in steps of four 8-bit or two 16-bit integers,
 	// plus first: [12, 32]. In 8 bits A is biased by 128.
 	Product func(a, b []uint32, first [12]int32) []float32
@@ -78,7 +79,7 @@ type MicroKernel struct {
 	Repeat func(times int, a, b []uint32)
 }
 
-// MicroKernels is a function of package kernels: the micro-kernels that the processor can execute.
+// MicroKernels is a function of package kernels: the micro-kernels that the processor can execute, and emulated ones.
 var MicroKernels func() []MicroKernel
 
 // HostMemory is the memory that package model finds available for experts; 0 for the system's.
