@@ -206,7 +206,7 @@ var multiplyIntegers = testutil.NewJob("multiplyIntegers", func(struct{}) (integ
 
 // All instructions have the same results for integers of the same bits, and are near the exact results.
 func TestIntegerInstructions(t *testing.T) {
-	if kernels.IntegerInstructions() != "AVX512-VNNI" {
+	if !strings.HasPrefix(kernels.IntegerInstructions(), "AVX512-VNNI") {
 		t.Skip("the processor has no AVX512-VNNI, or it is held back already")
 	}
 	want, _, err := multiplyIntegers.Run(struct{}{})

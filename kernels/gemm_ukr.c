@@ -29,6 +29,13 @@ int kern_list_ukrs(struct kern_ukrs list[KERN_UKRS]) {
 
 int kern_list_ukrs(struct kern_ukrs list[KERN_UKRS]) { return 0; }
 
+// Without micro-kernels nothing is packed.
+void kern_pack_a_i8(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel) {}
+void kern_pack_a_i16(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel) {}
+void kern_pack_a_transposed_i16(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel) {}
+void kern_pack_b_i8(const float *b, int64_t ld, int64_t n, int64_t depth, bool tiles, struct kern_panel_b *panel) {}
+void kern_pack_b_i16(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel) {}
+
 #endif
 
 static struct kern_ukrs kern_chosen = {""};
