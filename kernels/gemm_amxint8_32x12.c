@@ -18,7 +18,7 @@ enum { KERN_TILE = KERN_GROUP }; // rows of A in a tile
 #define KERN_A0 6
 #define KERN_A1 7
 
-#if !defined(KERN_EMULATED_TILES)
+#if !defined(KERN_AMX) // gemm_amxint8_emulated.c defines it
 #define KERN_AMX __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vl,fma")))
 
 const struct kern_tile_config kern_gemm_amxint8_tiles = {

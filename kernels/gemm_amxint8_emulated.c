@@ -42,7 +42,6 @@ static void kern_tile_multiply(int c, int a, int b) {
 
 #define KERN_AMX static
 #define kern_gemm_amxint8_32x12 kern_emulated_32x12
-#define KERN_EMULATED_TILES
 #include "gemm_amxint8_32x12.c"
 
 static int kern_tile_rows(int tile) { return kern_gemm_amxint8_tiles.rows[tile]; }
