@@ -172,7 +172,7 @@ apt_ggml() {
 	apt_private "$@"
 }
 
-# candidate PACKAGE prints the upstream version of a package: 0.27.0 of 1:0.27.0-1~bpo13+1, for example.
+# candidate PACKAGE prints the upstream version of a package: 1.0.0 of 1:1.0.0-1~bpo13+1, for example.
 candidate() { apt-cache show --no-all-versions "$1" 2>/dev/null | sed -n 's/^Version: \([0-9]*:\)*\([0-9.]*\).*/\2/p'; }
 
 # suites prints the suites that apt_private uses.
@@ -193,6 +193,10 @@ fetch() {
 
 # depends PACKAGE prints the dependencies of a package's candidate.
 depends() { apt-cache show --no-all-versions "$1" | sed -n 's/^Depends: //p'; }
+
+# ggml_package prints the package of ggml's library, which has the version of its ABI in its name. Those of the plugins
+# begin with it.
+ggml_package() { depends libggml-dev | grep -o '^libggml[0-9]*'; }
 
 # needs_glibc PACKAGE... prints the newest glibc that the candidates require.
 needs_glibc() {
