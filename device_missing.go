@@ -18,8 +18,13 @@ import (
 // installHints explains how to get devices that no GPU plugin provides.
 var installHints = map[string]string{
 	"CPU":  "run scripts/vendor, or install your system's ggml package",
-	"BLAS": "apt-get install libggml0-backend-blas libopenblas0",
-	"RPC":  "apt-get install libggml0-backend-rpc",
+	"BLAS": "apt-get install " + pluginPackage("blas") + " libopenblas0",
+	"RPC":  "apt-get install " + pluginPackage("rpc"),
+}
+
+// pluginPackage returns the name of Debian's package of a plugin, which has the major version of ggml.
+func pluginPackage(name string) string {
+	return fmt.Sprintf("libggml%d-backend-%s", append(versionNumbers(Version()), 0)[0], name)
 }
 
 // gpuPlugins lists the plugins for GPUs by the name of their registry.
@@ -75,7 +80,7 @@ func getPlugin(name string) string {
 	if runtime.GOOS == "darwin" {
 		return "brew install ggml"
 	}
-	vendored, system := "run scripts/vendor --gpu "+name, "install it (Debian, Ubuntu: apt-get install libggml0-backend-"+name+")"
+	vendored, system := "run scripts/vendor --gpu "+name, "install it (Debian, Ubuntu: apt-get install "+pluginPackage(name)+")"
 	switch fields := strings.Fields(string(note)); {
 	case len(fields) < 2: // the module is not a clone
 		return vendored + " in the clone that has ggml, or " + system

@@ -54,7 +54,7 @@ func TestMissingPlugin(t *testing.T) {
 	}
 	require.NoError(t, ggml.LoadBackends())
 	for name, c := range map[string]struct{ plugin, needs, want string }{
-		"none":        {"", "", `ggml has no plugin for it; (run scripts/vendor --gpu cuda|install it \(Debian, Ubuntu: apt-get install libggml0-backend-cuda\))$`},
+		"none":        {"", "", `ggml has no plugin for it; (run scripts/vendor --gpu cuda|install it \(Debian, Ubuntu: apt-get install libggml1-backend-cuda\))$`},
 		"no driver":   {"libggml-cuda.so", "libcuda.so.stand-in", `its plugin cannot be opened: libcuda\.so\.stand-in: .*; it needs an NVIDIA GPU with its driver: nvidia-smi lists them$`},
 		"no library":  {"libggml-cuda.so", "libcudart.so.stand-in", `its plugin cannot be opened: libcudart\.so\.stand-in: .*; (run scripts/vendor --gpu cuda|install it .*)$`},
 		"no GPU":      {"libggml-cuda.so", "", `its plugin finds no device; it needs an NVIDIA GPU with its driver: nvidia-smi lists them$`},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rpcwire"
 	"github.com/goggml/ggml/internal/test/loopback"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
@@ -85,14 +86,14 @@ func TestBadServers(t *testing.T) {
 		answers [][]byte // one per request
 		says    string
 	}{
-		"another version":  {[][]byte{hello(3, 6)}, "it is not an RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
-		"a later version":  {[][]byte{hello(8, 1)}, "it is not an RPC server of ggml with protocol 8.0"},
+		"another version":  {[][]byte{hello(3, 6)}, "it is not an RPC server of ggml with protocol 10.0; start it with ggml " + ggml.Version()},
+		"a later version":  {[][]byte{hello(rpcwire.Major, 1)}, "it is not an RPC server of ggml with protocol 10.0"},
 		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is not an RPC server of ggml"},
-		"2³² devices":      {[][]byte{hello(8, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
-		"a reply too long": {[][]byte{hello(8, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
-		"garbage later":    {[][]byte{hello(8, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},
-		"one that leaves":  {[][]byte{hello(8, 0)}, "it has closed the connection"},
-		"one that stalls":  {[][]byte{hello(8, 0), nil}, "it has not answered for 1s"},
+		"2³² devices":      {[][]byte{hello(rpcwire.Major, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
+		"a reply too long": {[][]byte{hello(rpcwire.Major, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
+		"garbage later":    {[][]byte{hello(rpcwire.Major, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},
+		"one that leaves":  {[][]byte{hello(rpcwire.Major, 0)}, "it has closed the connection"},
+		"one that stalls":  {[][]byte{hello(rpcwire.Major, 0), nil}, "it has not answered for 1s"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			testhook.RPCStall = 0

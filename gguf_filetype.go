@@ -39,6 +39,7 @@ const (
 	FileTypeNVFP4       FileType = C.GGML_FTYPE_MOSTLY_NVFP4
 	FileTypeQ1_0        FileType = C.GGML_FTYPE_MOSTLY_Q1_0
 	FileTypeQ2_0        FileType = C.GGML_FTYPE_MOSTLY_Q2_0
+	FileTypeF8E4M3      FileType = C.GGML_FTYPE_MOSTLY_F8_E4M3
 )
 
 // Type returns the type of most matrices. C: ggml_ftype_to_ggml_type.

@@ -27,7 +27,7 @@ type (
 // opCases lists all cases.
 func opCases() []opCase {
 	return slices.Concat(
-		binaryCases(), unaryCases(), scalarCases(), gluCases(), addCases(), gatedCases(), argSortTopKCases(), sinkCases(),
+		binaryCases(), unaryCases(), scalarCases(), gluCases(), addCases(), gatedCases(), argSortTopKCases(), topKMaskCases(), sinkCases(),
 		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(),
 		reductionCases(), normCases(), softMaxCases(), ropeCases(), numberedCases(), attentionCases(), backwardCases(), optimizerCases(),
 		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), hyperConnectCases(),

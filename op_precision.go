@@ -12,7 +12,7 @@ type Precision int
 // The precisions, from the finest to the coarsest. A backend may always be more precise than
 // required.
 const (
-	PrecisionAny  Precision = C.GGML_PREC_UNDEFINED // the backend's own choice. C: GGML_PREC_DEFAULT
+	PrecisionAny  Precision = C.GGML_PREC_UNDEFINED // the backend's own choice
 	PrecisionF32  Precision = C.GGML_PREC_F32
 	PrecisionBF16 Precision = C.GGML_PREC_BF16
 	PrecisionF16  Precision = C.GGML_PREC_F16
@@ -92,16 +92,23 @@ func (t *Tensor) SetSourcePrecision(source int, p Precision) *Tensor {
 		ok, "source %d, precision %v: only source 1, the second operand, has one", source, p.String())
 }
 
-// AccPrecision returns the precision set by SetAccPrecision for a FlashAttention; false if another
-// op makes the tensor. C: ggml_flash_attn_ext_get_prec.
-func (t *Tensor) AccPrecision() (Precision, bool) {
-	p, is := PrecisionAny, false
-	t.withRef(func() {
-		r := C.goggml_flash_attn_get_prec(t.t)
-		is = guardError(r.error) == nil
-		p = Precision(r.value)
-	})
-	return p, is
+// AccPrecision returns the precision set by SetAccPrecision; PrecisionAny if none was, or the op has
+// no such setting. C: ggml_prec_get_acc, ggml_flash_attn_ext_get_prec.
+func (t *Tensor) AccPrecision() Precision {
+	p := PrecisionAny
+	t.withRef(func() { p = Precision(C.ggml_prec_get_acc(t.t)) })
+	return p
+}
+
+// SourcePrecision returns the precision set by SetSourcePrecision; PrecisionAny if none was, or the
+// op has no such setting, or no such source. C: ggml_prec_get_src.
+func (t *Tensor) SourcePrecision(source int) Precision {
+	p := PrecisionAny
+	if source < 0 || source >= C.GGML_MAX_SRC {
+		return p
+	}
+	t.withRef(func() { p = Precision(C.ggml_prec_get_src(t.t, C.int(source))) })
+	return p
 }
 
 // SetHadamard declares that the first operand of the tensor's MulMat is a Hadamard matrix [n, n], n

@@ -79,15 +79,16 @@ func TestFlashAttentionSettings(t *testing.T) {
 	}
 	require.NoError(t, mask.SetFloat32s(finite))
 	y := c.FlashAttention(q, k, v, ggml.AttentionOptions{Mask: mask, Scale: 0.1})
-	p, ok := y.AccPrecision()
-	require.True(t, ok)
-	require.Equal(t, ggml.PrecisionAny, p)
+	require.Equal(t, ggml.PrecisionAny, y.AccPrecision())
 	z := c.FlashAttention(q, k, v, ggml.AttentionOptions{Mask: mask, Scale: 0.1}).SetAccPrecision(ggml.PrecisionF32).SetMaxKeys(9)
-	p, ok = z.AccPrecision()
-	require.True(t, ok)
-	require.Equal(t, ggml.PrecisionF32, p)
-	_, ok = q.AccPrecision()
-	require.False(t, ok)
+	require.Equal(t, ggml.PrecisionF32, z.AccPrecision())
+	require.Equal(t, ggml.PrecisionAny, q.AccPrecision())
+	product := c.MulMat(leaves.NewTensor(ggml.Q8_0, 64, 5), q).SetSourcePrecision(1, ggml.PrecisionQ8).SetAccPrecision(ggml.PrecisionBF16)
+	require.Equal(t, ggml.PrecisionBF16, product.AccPrecision())
+	require.Equal(t, ggml.PrecisionQ8, product.SourcePrecision(1))
+	for _, source := range []int{0, -1, 1 << 40} {
+		require.Equal(t, ggml.PrecisionAny, product.SourcePrecision(source))
+	}
 	m.Compute(t, c.NewGraph(y, z))
 	require.LessOrEqual(t, refmath.MaxAbsDiff(refmath.From(optest.Values(t, y)).Data, refmath.From(optest.Values(t, z)).Data), 1e-3)
 }

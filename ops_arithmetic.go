@@ -124,21 +124,21 @@ func (c *Context) Div(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_div(op.arena, a.ptr(), b.ptr()))
 }
 
-// Scale returns s · a. a is contiguous F32 or BF16. C: ggml_scale.
+// Scale returns s · a. a is F32 or BF16. C: ggml_scale.
 func (c *Context) Scale(a *Tensor, s float32) *Tensor {
 	op := c.scale("scale", a)
 	return op.done(C.goggml_op_scale(op.arena, a.ptr(), C.float(s)))
 }
 
-// scale begins an op on a contiguous F32 or BF16 tensor.
+// scale begins an op on an F32 or BF16 tensor.
 func (c *Context) scale(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32, BF16)
-	op.canonicalStrides("a", a)
+	op.contiguousRows("a", a)
 	return op
 }
 
-// ScaleBias returns s · a + b. a is contiguous F32 or BF16. C: ggml_scale_bias.
+// ScaleBias returns s · a + b. a is F32 or BF16. C: ggml_scale_bias.
 func (c *Context) ScaleBias(a *Tensor, s, b float32) *Tensor {
 	op := c.scale("scale_bias", a)
 	return op.done(C.goggml_op_scale_bias(op.arena, a.ptr(), C.float(s), C.float(b)))

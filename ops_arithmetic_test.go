@@ -65,12 +65,12 @@ func scalarCases() []opCase {
 	one := func(d *draw) []operand { ne := d.Shape(); return []operand{d.Normal(ne[:]...)} }
 	return []opCase{
 		{
-			Name: "scale", Types: []ggml.Type{ggml.F32, ggml.BF16}, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Operands: one,
+			Name: "scale", Types: []ggml.Type{ggml.F32, ggml.BF16}, Layouts: optest.ContiguousRows, Bound: optest.FewRoundings, Operands: one,
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Scale(x[0], -1.5) },
 			Want:  func(x refs) refmath.Tensor { return refmath.Scale(x[0], -1.5) },
 		},
 		{
-			Name: "scale_bias", Types: []ggml.Type{ggml.F32, ggml.BF16}, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Operands: one,
+			Name: "scale_bias", Types: []ggml.Type{ggml.F32, ggml.BF16}, Layouts: optest.ContiguousRows, Bound: optest.FewRoundings, Operands: one,
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.ScaleBias(x[0], 2.5, -0.25) },
 			Want:  func(x refs) refmath.Tensor { return refmath.ScaleBias(x[0], 2.5, -0.25) },
 		},
@@ -88,7 +88,7 @@ func scalarCases() []opCase {
 }
 
 func addCases() []opCase {
-	targets := append(storedTypes(), plainTypes...)
+	targets := append(storedTypes(), optest.FloatTypes...)
 	var at int
 	var to ggml.Type
 	return []opCase{

@@ -75,27 +75,6 @@ func (c *Context) softMaxBack(name string, grad, y *Tensor) *opCall {
 	return op
 }
 
-// DiagMaskInf sets the elements above diagonal past (i0 > past + i1) to −∞. a is F32. C:
-// ggml_diag_mask_inf.
-func (c *Context) DiagMaskInf(a *Tensor, past int) *Tensor {
-	op := c.diagMask("diag_mask_inf", a, past)
-	return op.done(C.goggml_op_diag_mask_inf(op.arena, a.ptr(), C.int(past)))
-}
-
-// DiagMaskZero is DiagMaskInf with 0 instead of −∞. C: ggml_diag_mask_zero.
-func (c *Context) DiagMaskZero(a *Tensor, past int) *Tensor {
-	op := c.diagMask("diag_mask_zero", a, past)
-	return op.done(C.goggml_op_diag_mask_zero(op.arena, a.ptr(), C.int(past)))
-}
-
-func (c *Context) diagMask(name string, a *Tensor, past int) *opCall {
-	op := c.begin(name, a)
-	op.types("a", a, F32)
-	op.canonicalStrides("a", a)
-	op.require(past >= 0 && past < 1<<30, "the diagonal is %d; it must not be negative", past)
-	return op
-}
-
 // AttentionOptions are the settings of [Context.FlashAttention].
 type AttentionOptions struct {
 	// Mask [kv, ≥ n, m, b], F16 and contiguous, is 0 for visible keys and −∞ for masked ones; heads
@@ -117,7 +96,41 @@ type AttentionOptions struct {
 // k and v each have a float or quantised type; the heads of a quantised one consist of whole
 // blocks. It has no backward. C: ggml_flash_attn_ext, ggml_flash_attn_ext_add_sinks.
 func (c *Context) FlashAttention(q, k, v *Tensor, o AttentionOptions) *Tensor {
-	op := c.begin("flash_attn_ext", q, k, v)
+	op := c.beginAttention("flash_attn_ext", o, q, k, v)
+	if op.arena != nil {
+		op.require(q.ne[3] == k.ne[3], "ne3 of q and k must be equal: %d and %d", q.ne[3], k.ne[3])
+		op.attentionMask(q, o.Mask, k.ne[1])
+	}
+	return op.attend(q, k, v, nil, o)
+}
+
+// FlashAttentionRows is [Context.FlashAttention] in which each batch of q sees keys of its own, as
+// sequences do that share a cache:
+//
+//	q [d, n, heads, batch] (F32), k [d, rows, kv heads], v [e, rows, kv heads],
+//	seen [kv, batch] (I32) → [e, heads, n, batch], F32 (permuted)
+//
+// Key i of batch b is row seen[i, b] of k and v, from 0 to rows−1. The mask, which is required, is
+// [kv, ≥ n, m, b]; it hides the keys with which shorter lists are filled up. It has no backward. C:
+// ggml_flash_attn_ext_rows, ggml_flash_attn_ext_add_sinks.
+func (c *Context) FlashAttentionRows(q, k, v, seen *Tensor, o AttentionOptions) *Tensor {
+	seen = c.inRange(seen, k.Dim(1))
+	op := c.beginAttention("flash_attn_ext_rows", o, q, k, v, seen)
+	op.types("seen", seen, I32)
+	op.contiguous("seen", seen)
+	op.require(o.Mask != nil, "it needs a mask")
+	if op.arena != nil {
+		op.require(k.ne[3] == 1, "ne3 of k is %d; all batches share k and v", k.ne[3])
+		op.require(seen.NumDims() <= 2 && seen.ne[1] == q.ne[3], "seen must be [kv, %d], a row for each batch of q", q.ne[3])
+		op.attentionMask(q, o.Mask, seen.ne[0])
+	}
+	return op.attend(q, k, v, seen, o)
+}
+
+// beginAttention checks what attention to all rows and to some of them have in common.
+func (c *Context) beginAttention(name string, o AttentionOptions, operands ...*Tensor) *opCall {
+	op := c.begin(name, operands...)
+	q, k, v := operands[0], operands[1], operands[2]
 	op.types("q", q, F32)
 	op.contiguousRows("q", q)
 	op.contiguousRows("k", k)
@@ -131,15 +144,74 @@ func (c *Context) FlashAttention(q, k, v *Tensor, o AttentionOptions) *Tensor {
 		op.require(q.ne[0] == k.ne[0], "ne0 of q and k must be equal: %d and %d", q.ne[0], k.ne[0])
 		op.require(k.ne[1] == v.ne[1] && k.ne[2] == v.ne[2] && k.ne[3] == v.ne[3], "k and v must agree in ne1, ne2 and ne3")
 		op.require(q.ne[2]%k.ne[2] == 0, "the heads of q must be a multiple of the heads of k")
-		op.require(q.ne[3] == k.ne[3], "ne3 of q and k must be equal: %d and %d", q.ne[3], k.ne[3])
-	}
-	if op.arena != nil && o.Mask != nil {
-		op.require(o.Mask.ne[0] == k.ne[1] && o.Mask.ne[1] >= q.ne[1], "the mask must be [kv, at least n]")
-		op.require(q.ne[2]%o.Mask.ne[2] == 0 && q.ne[3]%o.Mask.ne[3] == 0, "the heads and batches of q must be multiples of the mask's")
 	}
 	op.sinks(o.Sinks, q.Dim(2))
+	return op
+}
+
+// attentionMask checks the mask of q for kv keys; nil is valid.
+func (op *opCall) attentionMask(q, mask *Tensor, kv int64) {
+	if mask == nil {
+		return
+	}
+	op.require(mask.ne[0] == kv && mask.ne[1] >= q.ne[1], "the mask must be [kv, at least n]")
+	op.require(q.ne[2]%mask.ne[2] == 0 && q.ne[3]%mask.ne[3] == 0, "the heads and batches of q must be multiples of the mask's")
+}
+
+// attend builds the op; with seen nil it is the attention to all rows.
+func (op *opCall) attend(q, k, v, seen *Tensor, o AttentionOptions) *Tensor {
 	if o.Scale == 0 {
 		o.Scale = float32(1 / math.Sqrt(float64(q.Dim(0))))
 	}
-	return op.done(C.goggml_op_flash_attn_ext(op.arena, q.ptr(), k.ptr(), v.ptr(), o.Mask.ptr(), o.Sinks.ptr(), C.float(o.Scale), C.float(o.MaxBias), C.float(o.Softcap)))
+	return op.done(C.goggml_op_flash_attn_ext(op.arena, q.ptr(), k.ptr(), v.ptr(), o.Mask.ptr(), o.Sinks.ptr(), seen.ptr(), C.float(o.Scale), C.float(o.MaxBias), C.float(o.Softcap)))
+}
+
+// TopKOptions are the optional operands of [Context.TopKMask].
+type TopKOptions struct {
+	// Score [picks, n, m, b], F32, says which picks count: those with a score above −∞. nil: all.
+	Score *Tensor
+	// Blocks [size, picks], I32, are the keys of each pick. nil: a pick is a key.
+	Blocks *Tensor
+	// Extra [extra, n, m, b], I32, are keys that each query sees besides. nil: none.
+	Extra *Tensor
+}
+
+// TopKMask returns the mask of sparse attention that hides the keys that a query did not pick:
+//
+//	mask [kv, mask n, mask m, mask b] (F16 or F32), topK [top, n, m, b] (I32) → [kv, n, m, b]
+//
+// n, m and b are multiples of the mask's, which is repeated. Keys that query topK[·, i] picks keep
+// their value of the mask, all others become −∞. Picks and keys that are out of range are skipped. It
+// has no backward. C: ggml_top_k_mask.
+func (c *Context) TopKMask(mask, topK *Tensor, o TopKOptions) *Tensor {
+	op := c.begin("top_k_mask", mask, topK)
+	op.types("mask", mask, F32, F16)
+	op.types("topK", topK, I32)
+	for _, x := range []struct {
+		name string
+		t    *Tensor
+		typ  Type
+	}{{"score", o.Score, F32}, {"blocks", o.Blocks, I32}, {"extra", o.Extra, I32}} {
+		op.optional(x.t)
+		op.types(x.name, x.t, x.typ)
+	}
+	for _, x := range []struct {
+		name string
+		t    *Tensor
+	}{{"mask", mask}, {"topK", topK}, {"score", o.Score}, {"blocks", o.Blocks}, {"extra", o.Extra}} {
+		op.contiguous(x.name, x.t)
+	}
+	if op.arena != nil {
+		op.require(topK.ne[1]%mask.ne[1] == 0 && topK.ne[2]%mask.ne[2] == 0 && topK.ne[3]%mask.ne[3] == 0, "ne1, ne2 and ne3 of topK must be multiples of the mask's")
+		op.sameRows("score", o.Score, topK)
+		op.sameRows("extra", o.Extra, topK)
+		op.require(o.Blocks == nil || o.Blocks.NumDims() <= 2, "blocks must be [size, picks]")
+		op.require(o.Blocks == nil || o.Score == nil || o.Blocks.ne[1] == o.Score.ne[0], "blocks must have the keys of each pick that has a score")
+	}
+	return op.done(C.goggml_op_top_k_mask(op.arena, mask.ptr(), topK.ptr(), o.Score.ptr(), o.Blocks.ptr(), o.Extra.ptr()))
+}
+
+// sameRows requires that an optional operand has a row for each row of another.
+func (op *opCall) sameRows(name string, t, other *Tensor) {
+	op.require(t == nil || t.ne[1] == other.ne[1] && t.ne[2] == other.ne[2] && t.ne[3] == other.ne[3], "%s must have a row for each row of topK", name)
 }

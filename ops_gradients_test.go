@@ -73,10 +73,6 @@ func gradCases() []gradCase {
 			Want:     func(x refs) refmath.Tensor { return refmath.Reshape(x[0], 9, 4) },
 		},
 		unary("soft_max", -2, 2, (*ctx).SoftMax, refmath.SoftMax),
-		unary("diag_mask_zero", -2, 2, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.DiagMaskZero(a, 1) },
-			func(a refmath.Tensor) refmath.Tensor { return refmath.DiagMaskZero(a, 1) }),
-		unary("diag_mask_inf", -2, 2, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.SoftMax(c.DiagMaskInf(a, 1)) },
-			func(a refmath.Tensor) refmath.Tensor { return refmath.SoftMax(refmath.DiagMaskInf(a, 1)) }),
 		{
 			Name: "soft_max_ext", Params: []int{0},
 			Operands: func(d *draw) []operand { return []operand{d.Normal(7, 3, 2), d.Normal(7, 3)} },

@@ -32,7 +32,7 @@ func (c *Context) scaled(name string, a *Tensor, mode ScaleMode) *opCall {
 }
 
 // Interpolate resizes a to a shape: dimensions 0 and 1 by the mode, 2 and 3 to the nearest element.
-// a is F32 in any layout. It has no backward. C: ggml_interpolate, ggml_upscale_ext.
+// a is F32 in any layout. It has no backward. C: ggml_interpolate.
 func (c *Context) Interpolate(a *Tensor, mode ScaleMode, shape ...int64) *Tensor {
 	op := c.scaled("interpolate", a, mode)
 	op.checkShape(F32, shape)

@@ -277,17 +277,3 @@ func (c *Context) SoftMaxBackInPlace(grad, y *Tensor, scale float32) *Tensor {
 	op := c.softMaxBack("soft_max_ext_back_inplace", grad, y)
 	return op.done(C.goggml_op_soft_max_ext_back_inplace(op.arena, grad.ptr(), y.ptr(), C.float(scale), 0))
 }
-
-// DiagMaskInfInPlace is [Context.DiagMaskInf], in place.
-// C: ggml_diag_mask_inf_inplace.
-func (c *Context) DiagMaskInfInPlace(a *Tensor, past int) *Tensor {
-	op := c.diagMask("diag_mask_inf_inplace", a, past)
-	return op.done(C.goggml_op_diag_mask_inf_inplace(op.arena, a.ptr(), C.int(past)))
-}
-
-// DiagMaskZeroInPlace is [Context.DiagMaskZero], in place.
-// C: ggml_diag_mask_zero_inplace.
-func (c *Context) DiagMaskZeroInPlace(a *Tensor, past int) *Tensor {
-	op := c.diagMask("diag_mask_zero_inplace", a, past)
-	return op.done(C.goggml_op_diag_mask_zero_inplace(op.arena, a.ptr(), C.int(past)))
-}

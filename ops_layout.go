@@ -193,6 +193,7 @@ func (op *opCall) convertible(a *Tensor, to Type) {
 	from := a.typ
 	plain := func(t Type) bool { return t == F32 || t == F16 || t == BF16 }
 	ok := from == to ||
+		from == F8E4M3 && plain(to) ||
 		from == F32 && to == I32 ||
 		plain(from) && to.IsNumeric() ||
 		from == I32 && to == F32 ||
@@ -247,7 +248,7 @@ func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 }
 
 // Concat joins a and b along a dimension; types and other sizes must be equal. Any type is valid;
-// quantised types, I64 and F64 require contiguous rows. It has no backward. C: ggml_concat.
+// quantised types require contiguous rows. It has no backward. C: ggml_concat.
 func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	op := c.begin("concat", a, b)
 	op.require(a == nil || a.typ.IsNumeric() || !a.typ.IsQuantized(), "a has type %v, which only the first operand of a product can have", a.typeOr(F32))
@@ -255,7 +256,7 @@ func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")
 	}
-	if op.arena != nil && (a.typ == I64 || a.typ == F64 || a.typ.BlockSize() > 1) {
+	if op.arena != nil && a.typ.BlockSize() > 1 {
 		op.contiguousRows("a", a)
 		op.contiguousRows("b", b)
 	}

@@ -17,7 +17,7 @@ import (
 var movedTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
 
 // plainTypes lists the types that are converted to each other.
-var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
+var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.F8E4M3}
 
 func copyCases() []opCase {
 	same := func(x refs) refmath.Tensor { return x[0] }
@@ -31,7 +31,7 @@ func copyCases() []opCase {
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Dup(x[0]) },
 		},
 		{
-			Name: "cont_shape", Types: plainTypes,
+			Name: "cont_shape", Types: optest.FloatTypes,
 			Operands: func(d *draw) []operand { return []operand{d.Normal(d.Size(9), d.Size(4), 6, d.Size(3))} },
 			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0], -1, 3) },
 			Want:     func(x refs) refmath.Tensor { return refmath.Reshape(x[0], int64(x[0].Len())/3, 3) },
@@ -224,7 +224,7 @@ func concatCases() []opCase {
 	var cases []opCase
 	for dim := range 4 {
 		k := opCase{
-			Name: "concat" + string(rune('0'+dim)), Types: append([]ggml.Type{ggml.I32, ggml.I8, ggml.I16}, plainTypes...), Layouts: optest.AnyLayout,
+			Name: "concat" + string(rune('0'+dim)), Types: append([]ggml.Type{ggml.I32, ggml.I8, ggml.I16, ggml.I64}, plainTypes...), Layouts: optest.AnyLayout,
 			Operands: func(d *draw) []operand {
 				a := d.Shape()
 				b := a

@@ -65,7 +65,7 @@ func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 // has no backward. C: ggml_out_prod.
 func (c *Context) OutProd(a, b *Tensor) *Tensor {
 	op := c.begin("out_prod", a, b)
-	op.require(a == nil || a.typ.IsNumeric() && a.typ != BF16, "a has type %v; it must be f32, f16 or quantised", a.typeOr(F32))
+	op.require(a == nil || a.typ.IsNumeric() && a.typ != BF16 && a.typ != F8E4M3, "a has type %v; it must be f32, f16 or quantised", a.typeOr(F32))
 	op.types("b", b, F32)
 	if op.arena != nil {
 		op.require(a.ne[1] == b.ne[1], "ne1 must be equal: a has %d, b has %d", a.ne[1], b.ne[1])

@@ -66,7 +66,7 @@ func matrixCases() []opCase {
 			Want:  func(x refs) refmath.Tensor { return refmath.MulMatID(x[0], x[1], x[2]) },
 		},
 		{
-			Name: "out_prod", Types: slices.DeleteFunc(optest.WeightTypes(), func(t ggml.Type) bool { return t == ggml.BF16 }),
+			Name: "out_prod", Types: slices.DeleteFunc(optest.WeightTypes(), func(t ggml.Type) bool { return t == ggml.BF16 || t == ggml.F8E4M3 }),
 			Layouts: optest.ContiguousRows, Bound: optest.MulMat,
 			Operands: func(d *draw) []operand {
 				k, p, q := d.Size(40), d.Size(2), d.Size(2)

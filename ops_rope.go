@@ -52,14 +52,9 @@ type RoPE struct {
 	// Offset + Dims on are not rotated. RoPEVision rotates all. With an offset there is no
 	// backward. C: ggml_rope_set_offset.
 	Offset int
-}
-
-// YaRNCorrectionDims returns the range of pairs in which YaRN blends from extrapolation (below low)
-// to interpolation (above high). C: ggml_rope_yarn_corr_dims.
-func (r RoPE) YaRNCorrectionDims() (low, high float32) {
-	var dims [2]C.float
-	C.ggml_rope_yarn_corr_dims(C.int(r.Dims), C.int(r.TrainedCtx), C.float(r.FreqBase), C.float(r.BetaFast), C.float(r.BetaSlow), &dims[0])
-	return float32(dims[0]), float32(dims[1])
+	// Unrounded keeps the bounds of the pairs that YaRN blends as they are, instead of rounding them
+	// to whole pairs. C: ggml_rope_set_truncate.
+	Unrounded bool
 }
 
 func (r RoPE) c() C.goggml_rope {
@@ -67,6 +62,7 @@ func (r RoPE) c() C.goggml_rope {
 		dims: C.int(r.Dims), mode: C.int(r.Mode), ctx_orig: C.int(r.TrainedCtx), offset: C.int(r.Offset),
 		freq_base: C.float(r.FreqBase), freq_scale: C.float(r.FreqScale), ext_factor: C.float(r.ExtFactor),
 		attn_factor: C.float(r.AttnFactor), beta_fast: C.float(r.BetaFast), beta_slow: C.float(r.BetaSlow),
+		unrounded: C.bool(r.Unrounded),
 	}
 	for i, n := range r.Sections {
 		c.sections[i] = C.int(n)

@@ -29,12 +29,13 @@ func ropes() map[string]ropeVariant {
 	}
 	yarn := func(r *ropeVariant) { r.FreqScale, r.TrainedCtx, r.ExtFactor = 0.25, 64, 1 }
 	return map[string]ropeVariant{
-		"norm":    plain,
-		"neox":    with(func(r *ropeVariant) { r.Mode = ggml.RoPENeoX }),
-		"linear":  with(func(r *ropeVariant) { r.FreqScale = 0.25 }),
-		"yarn":    with(func(r *ropeVariant) { r.Mode = ggml.RoPENeoX; yarn(r) }),
-		"factors": with(func(r *ropeVariant) { r.factors = true }),
-		"offset":  with(func(r *ropeVariant) { r.Offset = 6 }),
+		"norm":           plain,
+		"neox":           with(func(r *ropeVariant) { r.Mode = ggml.RoPENeoX }),
+		"linear":         with(func(r *ropeVariant) { r.FreqScale = 0.25 }),
+		"yarn":           with(func(r *ropeVariant) { r.Mode = ggml.RoPENeoX; yarn(r) }),
+		"yarn_unrounded": with(func(r *ropeVariant) { r.Unrounded = true; yarn(r) }),
+		"factors":        with(func(r *ropeVariant) { r.factors = true }),
+		"offset":         with(func(r *ropeVariant) { r.Offset = 6 }),
 		"offset_neox": with(func(r *ropeVariant) {
 			r.Mode, r.Offset, r.factors = ggml.RoPENeoX, 2, true
 		}),
@@ -43,6 +44,10 @@ func ropes() map[string]ropeVariant {
 			r.Mode, r.Sections, r.factors, r.Offset = ggml.RoPEMulti, [4]int{1, 0, 1, 1}, true, 4
 		}),
 		"multi_yarn": with(func(r *ropeVariant) { r.Mode, r.Sections = ggml.RoPEMulti, [4]int{0, 2, 2}; yarn(r) }),
+		"multi_yarn_unrounded": with(func(r *ropeVariant) {
+			r.Mode, r.Sections, r.Unrounded = ggml.RoPEMulti, [4]int{1, 2, 1}, true
+			yarn(r)
+		}),
 		"interleaved": with(func(r *ropeVariant) {
 			r.Mode, r.Sections = ggml.RoPEInterleaved, [4]int{2, 1, 1}
 		}),
@@ -94,7 +99,7 @@ func (v ropeVariant) reference(x refs) refmath.RoPE {
 	r := refmath.RoPE{
 		Dims: v.Dims, NeoX: v.Mode == ggml.RoPENeoX, CtxOrig: v.TrainedCtx, FreqBase: float64(v.FreqBase),
 		FreqScale: float64(v.FreqScale), ExtFactor: float64(v.ExtFactor), AttnFactor: float64(v.AttnFactor),
-		BetaFast: float64(v.BetaFast), BetaSlow: float64(v.BetaSlow), Sections: v.Sections, Offset: v.Offset,
+		BetaFast: float64(v.BetaFast), BetaSlow: float64(v.BetaSlow), Sections: v.Sections, Offset: v.Offset, Unrounded: v.Unrounded,
 		Interleaved: v.Mode == ggml.RoPEInterleaved, Vision: v.Mode == ggml.RoPEVision,
 	}
 	if v.factors {
@@ -160,18 +165,6 @@ func TestRoPEMultiOfEqualPositions(t *testing.T) {
 	m.Compute(t, c.NewGraph(x, y, z))
 	require.Equal(t, optest.Values(t, x), optest.Values(t, y))
 	require.Equal(t, optest.Values(t, x), optest.Values(t, z))
-}
-
-func TestYaRNCorrectionDims(t *testing.T) {
-	for _, dims := range []int{8, 64, 128} {
-		for _, ctx := range []int{64, 2048, 32768} {
-			r := ggml.RoPE{Dims: dims, TrainedCtx: ctx, FreqBase: 10000, BetaFast: 32, BetaSlow: 1}
-			low, high := r.YaRNCorrectionDims()
-			wantLow, wantHigh := refmath.RoPE{Dims: dims, CtxOrig: ctx, FreqBase: 10000, BetaFast: 32, BetaSlow: 1}.CorrDims()
-			require.Equal(t, wantLow, float64(low), "%d %d", dims, ctx)
-			require.Equal(t, wantHigh, float64(high), "%d %d", dims, ctx)
-		}
-	}
 }
 
 // ggml's backward ignores the offset, so Backward returns an error.

@@ -67,7 +67,7 @@ func (b BFloat16) Float32() float32 { return math.Float32frombits(uint32(b) << 1
 
 // quantizable lists the types that Quantize writes.
 var quantizable = []Type{
-	F32, F16, BF16,
+	F32, F16, BF16, F8E4M3,
 	Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
 	Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
 	IQ2XXS, IQ2XS, IQ2S, IQ3XXS, IQ3S, IQ1S, IQ1M, IQ4NL, IQ4XS,
@@ -133,6 +133,8 @@ func (t Type) largest() float64 {
 	switch t {
 	case F32, F16, BF16, MXFP4: // these have no such sums
 		return math.MaxFloat32
+	case F8E4M3: // ggml rounds larger values to this
+		return largestE4M3
 	case NVFP4:
 		return largestE4M3 * 6
 	}

@@ -48,6 +48,7 @@ const (
 	NVFP4  Type = C.GGML_TYPE_NVFP4
 	Q1_0   Type = C.GGML_TYPE_Q1_0
 	Q2_0   Type = C.GGML_TYPE_Q2_0
+	F8E4M3 Type = C.GGML_TYPE_F8_E4M3 // 4 bits of exponent, 3 of mantissa; up to 448, and not infinite (arXiv 2209.05433)
 )
 
 // typeInfo is ggml's description of a type, read once.
@@ -125,7 +126,7 @@ func (t Type) IsQuantized() bool { return t.info().quantized }
 // quantised types except the types of intermediate results (Q8_1, Q8_K).
 func (t Type) IsNumeric() bool {
 	switch t {
-	case F32, F16, BF16:
+	case F32, F16, BF16, F8E4M3:
 		return true
 	}
 	return t.IsQuantized() && t != Q8_1 && t != Q8_K

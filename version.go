@@ -59,7 +59,7 @@ func minimumVersion() (string, error) {
 	return "", fmt.Errorf("ggml: ggml/UPSTREAM names no minimum")
 }
 
-// versionNumbers splits "0.27.0-dev" into 0, 27 and 0.
+// versionNumbers splits "1.0.0-dev" into 1, 0 and 0.
 func versionNumbers(version string) []int {
 	version, _, _ = strings.Cut(version, "-")
 	var numbers []int

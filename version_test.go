@@ -17,10 +17,10 @@ func TestVersionOfLibrary(t *testing.T) {
 	require.NoError(t, testhook.CheckVersion(ggml.Version()))
 	minimum := need.Value(testhook.MinimumVersion())(t)
 	require.Regexp(t, `^\d+\.\d+\.\d+$`, minimum)
-	for _, v := range []string{minimum, minimum + "-dev", "0.100.0", "1.0", "10.0.1"} {
+	for _, v := range []string{minimum, minimum + "-dev", "1.0.100", "1.10", "10.0.1"} {
 		require.NoError(t, testhook.CheckVersion(v), v)
 	}
-	for _, v := range []string{"0.9.11", "0.26.99", "0.26.99-dirty", "0", ""} {
+	for _, v := range []string{"0.9.11", "0.99.9", "0.99.9-dirty", "0", ""} {
 		require.ErrorContains(t, testhook.CheckVersion(v), "the installed ggml is version "+v+", but this program needs "+minimum+" or newer: run scripts/vendor", v)
 	}
 }
@@ -44,8 +44,8 @@ func TestMissingHeaders(t *testing.T) {
 	for _, c := range []struct{ script, header, want string }{
 		{"scripts/vendor", "", "ggml is missing: run scripts/vendor in this clone of goggml"},
 		{"none", "", `ggml is missing: run git clone https://github.com/goggml/ggml goggml && goggml/scripts/vendor && eval \"$(goggml/scripts/env --consumer)\" in this shell`},
-		{"scripts/vendor", "ggml.h", "ggml is older than 0.27.0: run scripts/vendor in this clone of goggml"},
-		{"none", "ggml.h", "ggml is older than 0.27.0: run git clone https://github.com/goggml/ggml goggml &&"},
+		{"scripts/vendor", "ggml.h", "ggml is older than 1.0.0: run scripts/vendor in this clone of goggml"},
+		{"none", "ggml.h", "ggml is older than 1.0.0: run git clone https://github.com/goggml/ggml goggml &&"},
 	} {
 		folder := t.TempDir()
 		files := map[string][]byte{"csrc/check.h": check, c.script: nil}

@@ -13,15 +13,16 @@ goggml_tensor goggml_op_soft_max_ext(goggml_a arena, goggml_t a, goggml_t mask, 
 	GUARDED(goggml_tensor, goggml_soft_max_ext(goggml_arena_room(arena, GOGGML_OP_ROOM), a, mask, sinks, scale, max_bias, in_place))
 }
 
-static goggml_t goggml_flash_attn_ext(struct ggml_context *ctx, goggml_t q, goggml_t k, goggml_t v, goggml_t mask, goggml_t sinks, float scale, float max_bias, float softcap) {
-	goggml_t y = ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, softcap);
+static goggml_t goggml_flash_attn_ext(struct ggml_context *ctx, goggml_t q, goggml_t k, goggml_t v, goggml_t mask, goggml_t sinks, goggml_t rows, float scale, float max_bias, float softcap) {
+	goggml_t y = rows == NULL ? ggml_flash_attn_ext(ctx, q, k, v, mask, scale, max_bias, softcap)
+	                          : ggml_flash_attn_ext_rows(ctx, q, k, v, mask, rows, scale, max_bias, softcap);
 	ggml_flash_attn_ext_add_sinks(y, sinks);
 	return y;
 }
 
-goggml_tensor goggml_op_flash_attn_ext(goggml_a arena, goggml_t q, goggml_t k, goggml_t v, goggml_t mask, goggml_t sinks, float scale, float max_bias, float softcap) {
+goggml_tensor goggml_op_flash_attn_ext(goggml_a arena, goggml_t q, goggml_t k, goggml_t v, goggml_t mask, goggml_t sinks, goggml_t rows, float scale, float max_bias, float softcap) {
 	if (arena == NULL) { return (goggml_tensor){0}; }
-	GUARDED(goggml_tensor, goggml_flash_attn_ext(goggml_arena_room(arena, GOGGML_OP_ROOM), q, k, v, mask, sinks, scale, max_bias, softcap))
+	GUARDED(goggml_tensor, goggml_flash_attn_ext(goggml_arena_room(arena, GOGGML_OP_ROOM), q, k, v, mask, sinks, rows, scale, max_bias, softcap))
 }
 
 static goggml_t goggml_conv_2d_dw_f32(struct ggml_context *ctx, goggml_t kernel, goggml_t data, int s0, int s1, int p0, int p1, int d0, int d1) {

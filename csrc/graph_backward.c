@@ -173,7 +173,6 @@ static bool goggml_has_types(const struct ggml_tensor *node) {
 	case GGML_OP_SCALE:
 	case GGML_OP_REPEAT_BACK:
 	case GGML_OP_SUM_ROWS:
-	case GGML_OP_DIAG_MASK_ZERO:
 	case GGML_OP_POOL_2D_BACK:
 	case GGML_OP_CROSS_ENTROPY_LOSS_BACK:
 		return a->type == GGML_TYPE_F32;

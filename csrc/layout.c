@@ -25,6 +25,7 @@ static enum goggml_layout goggml_layout_of(const struct ggml_tensor *node, int s
 	case GGML_OP_RMS_NORM_BACK:
 	case GGML_OP_ROPE:
 	case GGML_OP_ROPE_BACK:
+	case GGML_OP_SCALE:
 	case GGML_OP_SIN:
 	case GGML_OP_SQR:
 	case GGML_OP_SQRT:
@@ -43,15 +44,12 @@ static enum goggml_layout goggml_layout_of(const struct ggml_tensor *node, int s
 		return GOGGML_CONTIGUOUS;
 	case GGML_OP_CROSS_ENTROPY_LOSS:
 	case GGML_OP_CROSS_ENTROPY_LOSS_BACK:
-	case GGML_OP_DIAG_MASK_INF:
-	case GGML_OP_DIAG_MASK_ZERO:
 	case GGML_OP_SILU_BACK:
 	case GGML_OP_SOFT_MAX_BACK:
 	case GGML_OP_IM2COL:
 	case GGML_OP_IM2COL_BACK:
 	case GGML_OP_POOL_2D:
 	case GGML_OP_POOL_2D_BACK:
-	case GGML_OP_SCALE:
 		return GOGGML_CANONICAL_STRIDES;
 	default:
 		return GOGGML_ANY_LAYOUT;

@@ -76,8 +76,7 @@ GOGGML_OP(l2_norm, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps))
 GOGGML_OP(group_norm, (goggml_a arena, goggml_t a, int groups, float eps), (ctx, a, groups, eps))
 
 // attention
-GOGGML_OP(diag_mask_inf, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
-GOGGML_OP(diag_mask_zero, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
+GOGGML_OP(top_k_mask, (goggml_a arena, goggml_t mask, goggml_t top_k, goggml_t score, goggml_t blocks, goggml_t extra), (ctx, mask, top_k, score, blocks, extra))
 GOGGML_OP(soft_max_ext_back, (goggml_a arena, goggml_t grad, goggml_t y, float scale, float max_bias), (ctx, grad, y, scale, max_bias))
 
 // training
@@ -106,8 +105,6 @@ GOGGML_OP(norm_inplace, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps))
 GOGGML_OP(rms_norm_inplace, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps))
 GOGGML_OP(l2_norm_inplace, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps))
 GOGGML_OP(group_norm_inplace, (goggml_a arena, goggml_t a, int groups, float eps), (ctx, a, groups, eps))
-GOGGML_OP(diag_mask_inf_inplace, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
-GOGGML_OP(diag_mask_zero_inplace, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
 GOGGML_OP(soft_max_ext_back_inplace, (goggml_a arena, goggml_t grad, goggml_t y, float scale, float max_bias), (ctx, grad, y, scale, max_bias))
 
 // convolutions

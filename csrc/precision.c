@@ -22,7 +22,3 @@ goggml_int goggml_mul_mat_set_hint(struct ggml_tensor *t, enum ggml_op_hint hint
 goggml_int goggml_flash_attn_set_n_kv_max(struct ggml_tensor *t, int32_t n) {
 	GUARDED(goggml_int, (ggml_flash_attn_ext_set_n_kv_max(t, n), 1))
 }
-
-goggml_int goggml_flash_attn_get_prec(const struct ggml_tensor *t) {
-	GUARDED(goggml_int, ggml_flash_attn_ext_get_prec(t))
-}

@@ -11,6 +11,5 @@ goggml_int goggml_prec_set_src(struct ggml_tensor *t, enum ggml_prec prec, int s
 uint64_t goggml_source_precisions(void);
 goggml_int goggml_mul_mat_set_hint(struct ggml_tensor *t, enum ggml_op_hint hint);
 goggml_int goggml_flash_attn_set_n_kv_max(struct ggml_tensor *t, int32_t n);
-goggml_int goggml_flash_attn_get_prec(const struct ggml_tensor *t);
 
 #endif

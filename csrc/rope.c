@@ -26,11 +26,13 @@ static goggml_t goggml_build_rope(struct ggml_context *ctx, enum goggml_rope_for
 	}
 }
 
-static goggml_t goggml_rope_at(goggml_t y, int offset) {
-	return offset > 0 ? ggml_rope_set_offset(y, offset) : y;
+static goggml_t goggml_rope_set(goggml_t y, goggml_rope r) {
+	if (r.offset > 0) { ggml_rope_set_offset(y, r.offset); }
+	if (r.unrounded) { ggml_rope_set_truncate(y, false); }
+	return y;
 }
 
 goggml_tensor goggml_op_rope(goggml_a arena, enum goggml_rope_form form, goggml_t a, goggml_t pos, goggml_t factors, goggml_rope rope) {
 	if (arena == NULL) { return (goggml_tensor){0}; }
-	GUARDED(goggml_tensor, goggml_rope_at(goggml_build_rope(goggml_arena_room(arena, GOGGML_OP_ROOM), form, a, pos, factors, rope), rope.offset))
+	GUARDED(goggml_tensor, goggml_rope_set(goggml_build_rope(goggml_arena_room(arena, GOGGML_OP_ROOM), form, a, pos, factors, rope), rope))
 }

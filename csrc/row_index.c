@@ -18,6 +18,9 @@ static struct ggml_tensor *goggml_ids_of(const struct ggml_tensor *node, int64_t
 	case GGML_OP_ADD_ID:
 		*rows = node->src[1]->ne[1];
 		return node->src[2];
+	case GGML_OP_FLASH_ATTN_EXT: // NULL if all rows are seen
+		*rows = node->src[1]->ne[1];
+		return node->src[5];
 	case GGML_OP_SSM_SCAN:
 		*rows = node->src[0]->ne[3];
 		return node->src[6];

@@ -224,9 +224,8 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 //	softmax(scale · a) over the keys that a query sees, 0 for the others
 //
 // The bounds of visible keys are those of an [Attention], with an element for each position, and so
-// are the options of scores, which must be capped already. It fuses
-// [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace], and is several times as
-// fast.
+// are the options of scores, which must be capped already. It is
+// [ggml.Context.SoftMaxExtInPlace] without a mask in memory.
 func causalSoftMaxInPlace(c *ggml.Context, a *ggml.Tensor, of Attention, scale float32, position int) *ggml.Tensor {
 	all, o := operands{a}, of.Scores
 	p := C.struct_kern_softmax_params{

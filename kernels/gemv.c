@@ -75,7 +75,7 @@ static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights
 	c->matrix = matrix;
 	c->stride = kern_column_size(c, k);
 	c->data = (const char *)x;
-	if (type == GGML_TYPE_F32) {
+	if (kernel == NULL && type == GGML_TYPE_F32) {
 		return;
 	}
 	char *columns = kern_scratch(KERN_SCRATCH_ROW, (size_t)n * c->stride);

@@ -1,5 +1,4 @@
 #include "gemv_f16.h"
-#include "f16.h"
 #include "isa.h"
 #include "kern.h"
 
@@ -13,22 +12,15 @@ static int64_t kern_padded_f32(int64_t k) { return kern_ceil_div(k, KERN_WIDEST)
 
 static size_t kern_column_bytes(int64_t k) { return (size_t)kern_padded_f32(k) * sizeof(float); }
 
-// Columns are rounded to F16, as ggml rounds them, and kept in F32, with zeros up to a whole register.
-static void kern_pack_f16(const float *x, void *column, int64_t k) {
-	enum { SOME = 256 };
-	float *to = column;
-	for (int64_t i = 0; i < k; i += SOME) {
-		uint16_t rounded[SOME];
-		int64_t n = kern_min(SOME, k - i);
-		kern_f32_to_f16()(x + i, rounded, n);
-		kern_f16_to_f32()(rounded, to + i, n);
-	}
-	memset(to + k, 0, (size_t)(kern_padded_f32(k) - k) * sizeof *to);
+// Columns stay in F32, with zeros up to a whole register.
+static void kern_pack_f32(const float *x, void *column, int64_t k) {
+	memcpy(column, x, (size_t)k * sizeof *x);
+	memset((float *)column + k, 0, (size_t)(kern_padded_f32(k) - k) * sizeof *x);
 }
 
 const struct kern_gemv_kernel *kern_gemv_f16(void) {
-	static const struct kern_gemv_kernel avx512 = {kern_column_bytes, kern_pack_f16, kern_multiply_f16_avx512};
-	static const struct kern_gemv_kernel avx2 = {kern_column_bytes, kern_pack_f16, kern_multiply_f16_avx2};
+	static const struct kern_gemv_kernel avx512 = {kern_column_bytes, kern_pack_f32, kern_multiply_f16_avx512};
+	static const struct kern_gemv_kernel avx2 = {kern_column_bytes, kern_pack_f32, kern_multiply_f16_avx2};
 	if (kern_isa_avx512()) {
 		return &avx512;
 	}

@@ -67,7 +67,7 @@ func (s *session) greet() error {
 	}
 	var body [rpcwire.HandshakeReplySize - 8]byte // no transport other than TCP
 	body[0], body[1], body[2] = rpcwire.Major, rpcwire.Minor, rpcwire.Patch
-	body[rpcwire.NativeOpsAt] = rpcwire.NativeOpsVersion
+	body[rpcwire.FlagsAt] = byte(s.flags().WithNativeOps(rpcwire.NativeOpsVersion))
 	if err := s.reply(body[:]); err != nil {
 		return err
 	}
@@ -82,6 +82,13 @@ func (s *session) greet() error {
 		return errEnd
 	}
 	return nil
+}
+
+func (s *session) flags() rpcwire.Flags {
+	if s.server.cache != nil {
+		return rpcwire.HasCache
+	}
+	return 0
 }
 
 // charge reserves host memory for objects of the session; if it is short, it drops the least

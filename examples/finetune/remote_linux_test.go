@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/rpcwire"
 	"github.com/goggml/ggml/internal/test/loopback"
 	"github.com/goggml/ggml/internal/test/need"
 )
@@ -222,13 +223,13 @@ func TestServerIsNone(t *testing.T) {
 		answers [][]byte // for one request after the other; nil ends the answers
 		says    string
 	}{
-		"another version":  {[][]byte{hello(3, 6)}, "it is not an RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
-		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is not an RPC server of ggml with protocol 8.0"},
-		"garbage later":    {[][]byte{hello(8, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},
-		"2³² devices":      {[][]byte{hello(8, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
-		"a reply too long": {[][]byte{hello(8, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
-		"one that leaves":  {[][]byte{hello(8, 0)}, "it has closed the connection"},
-		"one that stalls":  {[][]byte{hello(8, 0), nil}, "it has not answered for 2s"},
+		"another version":  {[][]byte{hello(3, 6)}, "it is not an RPC server of ggml with protocol 10.0; start it with ggml " + ggml.Version()},
+		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is not an RPC server of ggml with protocol 10.0"},
+		"garbage later":    {[][]byte{hello(rpcwire.Major, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},
+		"2³² devices":      {[][]byte{hello(rpcwire.Major, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
+		"a reply too long": {[][]byte{hello(rpcwire.Major, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
+		"one that leaves":  {[][]byte{hello(rpcwire.Major, 0)}, "it has closed the connection"},
+		"one that stalls":  {[][]byte{hello(rpcwire.Major, 0), nil}, "it has not answered for 2s"},
 		"a refused port":   {nil, "it does not answer (connect: connection refused); check the address, or start rpc-server there\n"},
 	} {
 		t.Run(what, func(t *testing.T) {

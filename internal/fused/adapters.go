@@ -14,8 +14,8 @@ import (
 //
 // They are as exact as in their file: if the base rounds its input, to 8 bits for example, a small
 // error of the adapter changes that rounding, which changes logits far more than the error itself.
-// So pairs in F32 stay F32, and pairs in F16 or BF16 round the other operand to their type, as in
-// stock llama.cpp.
+// So pairs in F32 and F16 leave the other operand as it is, and pairs in BF16 round it to BF16, as
+// ggml's MulMat does.
 type adapters struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers

@@ -162,15 +162,23 @@ func (i *input) loraPairs(matrices []nn.Matrix) []kernels.LoRAPair {
 			}
 		}
 		rows := i.C.View(i.h, []int64{p.b.Dim(1), i.x.T.Dim(1)}, []int64{i.h.Stride(1)}, p.row*i.h.Stride(0))
-		pairs = append(pairs, kernels.LoRAPair{B: p.b, H: rows, HType: p.a.Type()})
+		pairs = append(pairs, kernels.LoRAPair{B: p.b, H: rows, HType: roundsTo(p.a.Type())})
 	}
 	return pairs
 }
 
-// lowRankProduct returns A·x: exact if A is F32, else with x rounded to A's type.
+// roundsTo returns the type to which MulMat rounds the second operand for a first one in a float type.
+func roundsTo(t ggml.Type) ggml.Type {
+	if t == ggml.BF16 {
+		return ggml.BF16
+	}
+	return ggml.F32
+}
+
+// lowRankProduct returns A·x, with x rounded if A is BF16.
 func (i *input) lowRankProduct(a *ggml.Tensor) *ggml.Tensor {
 	x := i.x.T
-	if a.Type() == ggml.F32 && i.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
+	if roundsTo(a.Type()) == ggml.F32 && i.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
 		return kernels.GEMM(i.C, ggml.PrecisionF32, kernels.Pair{W: a, X: x})
 	}
 	return i.roundedProduct(weight{w: a}, x)

@@ -26,7 +26,6 @@ func attentionOps() {
 		ne := dims(a)
 		return list{a, p.contiguous(f32, ne[:]...), scalar(p)}
 	}, "SoftMaxBack SoftMaxBackInPlace")
-	family(func(p *program) []any { return list{p.anyContiguous(f32), p.IntN(6)} }, "DiagMaskInf DiagMaskInfInPlace DiagMaskZero DiagMaskZeroInPlace")
 	family(func(p *program) []any {
 		n := 2 * p.size(p.width/2)
 		a := p.shaped(f32OrF16, [4]int64{n, p.size(4), p.size(5), p.size(2)})
@@ -50,7 +49,7 @@ func attentionOps() {
 			}
 		}
 		if p.IntN(3) == 0 {
-			r.ExtFactor, r.FreqScale = p.Float32(), p.Float32()+0.1
+			r.ExtFactor, r.FreqScale, r.Unrounded = p.Float32(), p.Float32()+0.1, p.IntN(2) == 0
 		}
 		factors := p.maybe(func() *ggml.Tensor { return p.contiguous(f32, pairs) })
 		return list{a, p.contiguous(i32, positions), factors, r}
@@ -66,6 +65,24 @@ func attentionOps() {
 		sinks := p.maybe(func() *ggml.Tensor { return p.contiguous(f32, q.Dim(2)) })
 		return list{q, k, v, ggml.AttentionOptions{Mask: m, Sinks: sinks, Scale: number(p), MaxBias: bias(p, m), Softcap: []float32{0, 0, 30}[p.IntN(3)]}}
 	}, "FlashAttention")
+	family(func(p *program) []any {
+		heads, rows, kv, batch := p.size(2), p.size(9), p.size(9), p.size(3)
+		k := p.shaped(weights, [4]int64{p.size(p.width), rows, heads, 1})
+		q := p.shaped(f32, [4]int64{k.Dim(0), p.size(5), heads * p.size(2), batch})
+		v := p.shaped([]ggml.Type{k.Type()}, [4]int64{p.size(p.width), rows, heads, 1})
+		m := p.contiguous(f16, kv, q.Dim(1)+p.size(3)-1, p.divisor(q.Dim(2)), p.divisor(batch))
+		return list{q, k, v, p.contiguous(i32, kv, batch), ggml.AttentionOptions{Mask: m, Scale: number(p), MaxBias: bias(p, m)}}
+	}, "FlashAttentionRows")
+	family(func(p *program) []any {
+		n, m, b, kv, picks := p.size(5), p.size(3), p.size(2), p.size(9), p.size(5)
+		mask := p.contiguous(f32OrF16, kv, p.divisor(n), p.divisor(m), p.divisor(b))
+		o := ggml.TopKOptions{
+			Score:  p.maybe(func() *ggml.Tensor { return p.contiguous(f32, picks, n, m, b) }),
+			Blocks: p.maybe(func() *ggml.Tensor { return p.contiguous(i32, p.size(3), picks) }),
+			Extra:  p.maybe(func() *ggml.Tensor { return p.contiguous(i32, p.size(3), n, m, b) }),
+		}
+		return list{mask, p.contiguous(i32, p.size(4), n, m, b), o}
+	}, "TopKMask")
 	family(func(p *program) []any {
 		d, heads, n, streams, kv := p.size(p.width), p.size(4), p.size(5), p.size(3), p.size(7)
 		return list{p.contiguous(f32, d, heads, n, streams), p.contiguous(f32OrF16, d, 1, kv, streams), p.contiguous(f32, heads, n, 1, streams), p.contiguous(f16, kv, n, 1, p.divisor(streams))}

@@ -51,11 +51,11 @@ var refusals = []refusal{
 	},
 	{"SetRows", typed, "numbers become whole numbers by a Cast only"},
 	{
-		"ConvDepthwise1D ConvTranspose1D ConvTranspose2D CrossEntropyLoss DiagMaskInfInPlace DiagMaskZeroInPlace LeakyRelu LeakyReluInPlace SiluBack", laid,
+		"ConvDepthwise1D ConvTranspose1D ConvTranspose2D CrossEntropyLoss LeakyRelu LeakyReluInPlace SiluBack", laid,
 		"the kernel knows one distance between rows, so that of the layouts with gaps it takes some: contiguous is what can be relied on",
 	},
 	{
-		"CrossEntropyLossBack DiagMaskInf DiagMaskZero Pool1D Pool2D Pool2DBack SoftMaxBack SoftMaxBackInPlace SSMConv SSMScan SSMScanStates " +
+		"CrossEntropyLossBack Pool1D Pool2D Pool2DBack SoftMaxBack SoftMaxBackInPlace SSMConv SSMScan SSMScanStates " +
 			"AccumulateGradWeight AdamWStep CastBF16 GateStep SoftmaxCrossEntropy SoftmaxCrossEntropyGradInPlace SoftmaxDivergence SoftmaxDivergenceGradInPlace GateGELU GatedDeltaRule GatedDeltaRuleGrad SelectiveScan GEMV GEMMLoRA GEMM GEMMGradWeight GEMMGradInput GroupedGEMM GroupedGEMMGradInput GroupedGEMMInt GroupedGEMMGradInputInt GroupedGEMMGradInputI8 GroupedGEMV AccumulateGroupedGradWeight GLUGradInPlace ShortConvolution ShortConvolutionGrad WeightedRMSNorm WeightedRMSNormGrad AddRMSNorm AddRMSNormGrad LayerNorm LayerNormGrad", laid,
 		"the kernel, or an assertion of ggml, goes by strides of dimensions of size 1: which layouts pass depends on the shape",
 	},

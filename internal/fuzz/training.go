@@ -11,7 +11,7 @@ type tensor = ggml.Tensor
 // Ops with a backward, and some without.
 var trained = strings.Fields(`Add Sub Mul Div Sqr Sqrt Log Sin Cos Abs Neg Relu Silu Exp Expm1 Softplus Scale Sum SumRows Mean
 	Repeat RepeatBack Cont Reshape View Permute Transpose GetRows Cast Copy MulMat OutProd RMSNorm SoftMax SoftMaxExt RoPE
-	DiagMaskInf DiagMaskZero CrossEntropyLoss GLUSplit Im2Col Pool2D Acc Set Clamp Concat Conv2D Norm`)
+	CrossEntropyLoss GLUSplit Im2Col Pool2D Acc Set Clamp Concat Conv2D Norm`)
 
 func (p *program) runTraining() error {
 	p.open()

@@ -40,11 +40,6 @@ func numbersOr(f, inPlace func(_ context, _ tensor, s, b float32) tensor) builde
 	return func(n *node, a, _, _ tensor) tensor { return either(n, f, inPlace)(n.c, a, n.f32(0), n.f32(1)) }
 }
 
-// depthOr is for masks above a diagonal.
-func depthOr(f, inPlace func(context, tensor, int) tensor) builder {
-	return func(n *node, a, _, _ tensor) tensor { return either(n, f, inPlace)(n.c, a, n.int(0)) }
-}
-
 // partOr is for ops on a part of their first operand.
 func partOr(f, inPlace func(_ context, a, b tensor, strides [3]int64, offset int64) tensor) builder {
 	return func(n *node, a, b, _ tensor) tensor {
@@ -132,8 +127,6 @@ var builders = map[string]builder{
 	"set_rows":      func(n *node, b, ids, a tensor) tensor { return n.c.SetRows(a, b, ids) },
 
 	// attention
-	"diag_mask_inf":  depthOr(context.DiagMaskInf, context.DiagMaskInfInPlace),
-	"diag_mask_zero": depthOr(context.DiagMaskZero, context.DiagMaskZeroInPlace),
 	"soft_max": func(n *node, a, mask, sinks tensor) tensor {
 		o := ggml.SoftMaxOptions{Mask: mask, Sinks: sinks, Scale: n.f32(0), MaxBias: n.f32(1)}
 		return either(n, n.c.SoftMaxExt, n.c.SoftMaxExtInPlace)(a, o)
@@ -147,7 +140,7 @@ var builders = map[string]builder{
 	"rope_back": func(n *node, a, pos, factors tensor) tensor { return n.c.RoPEBack(a, pos, factors, n.rope()) },
 	"flash_attn_ext": func(n *node, q, k, v tensor) tensor {
 		o := ggml.AttentionOptions{Mask: n.source(3), Sinks: n.source(4), Scale: n.f32(0), MaxBias: n.f32(1), Softcap: n.f32(2)}
-		t := n.c.FlashAttention(q, k, v, o)
+		t := n.attention(q, k, v, o)
 		if p := n.int(3); p != 0 {
 			t.SetAccPrecision(ggml.Precision(p))
 		}
@@ -155,6 +148,9 @@ var builders = map[string]builder{
 			t.SetMaxKeys(keys)
 		}
 		return t
+	},
+	"top_k_mask": func(n *node, mask, topK, score tensor) tensor {
+		return n.c.TopKMask(mask, topK, ggml.TopKOptions{Score: score, Blocks: n.source(3), Extra: n.source(4)})
 	},
 	"lightning_indexer": func(n *node, q, k, weights tensor) tensor {
 		return n.c.LightningIndexer(q, k, weights, n.source(3))

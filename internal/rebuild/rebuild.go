@@ -88,7 +88,15 @@ func (n *node) rope() ggml.RoPE {
 	return ggml.RoPE{
 		Dims: n.int(1), Mode: ggml.RoPEMode(n.int(2)), TrainedCtx: n.int(4), FreqBase: n.f32(5), FreqScale: n.f32(6),
 		ExtFactor: n.f32(7), AttnFactor: n.f32(8), BetaFast: n.f32(9), BetaSlow: n.f32(10), Sections: n.four(11, 1), Offset: n.int(15),
+		Unrounded: n.int(3) != 0,
 	}
+}
+
+func (n *node) attention(q, k, v tensor, o ggml.AttentionOptions) tensor {
+	if seen := n.source(5); seen != nil {
+		return n.c.FlashAttentionRows(q, k, v, seen, o)
+	}
+	return n.c.FlashAttention(q, k, v, o)
 }
 
 // planes returns the dimensions of im2col, one or two.

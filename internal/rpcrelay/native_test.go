@@ -18,7 +18,7 @@ import (
 // withNative is the handshake's reply of a server with native ops of a version.
 func withNative(version byte) []byte {
 	reply := handshakeReply(rpcwire.Major, rpcwire.Minor)
-	reply[8+rpcwire.NativeOpsAt] = version
+	reply[8+rpcwire.FlagsAt] = byte(rpcwire.Flags(0).WithNativeOps(version))
 	return reply
 }
 

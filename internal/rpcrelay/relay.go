@@ -34,7 +34,7 @@ type Relay struct {
 	listener net.Listener
 	failure  atomic.Pointer[error] // failure of the last connection
 	several  atomic.Bool           // the server answers several connections at once
-	native   atomic.Bool           // the server has native ops
+	flags    atomic.Uint32         // of the server's handshake: rpcwire.Flags
 	ops      Native
 	stall    time.Duration // time limit for answers
 	patience
@@ -264,7 +264,7 @@ func (c *connection) forwardGraph(header []byte, size int64) error {
 	if _, err := io.ReadFull(c.client, message); err != nil {
 		return err
 	}
-	if ops := c.relay.ops; ops.ID != nil && rpcwire.TranslateNative(message, ops.Op, ops.ID) && !c.relay.native.Load() {
+	if ops := c.relay.ops; ops.ID != nil && rpcwire.TranslateNative(message, ops.Op, ops.ID) && !rpcwire.Flags(c.relay.flags.Load()).HasNativeOps() {
 		c.fail(errNoNative) // ggml's own server would take the numbers for addresses
 	}
 	c.send(header)
@@ -416,7 +416,7 @@ func (c *connection) synthesizeReply(cmd command, n int64, request []byte) error
 }
 
 // handshake forwards the first request. Its reply is always one that the client accepts: the
-// client's own version, and no transport other than TCP, which would not pass the relay.
+// client's own version, the server's flag of a cache, and no transport other than TCP, which would not pass the relay.
 func (c *connection) handshake(size int64) error {
 	if size != rpcwire.CapabilitiesSize {
 		return fmt.Errorf("a handshake of %d bytes", size)
@@ -434,7 +434,7 @@ func (c *connection) handshake(size int64) error {
 	}
 	reply := make([]byte, rpcwire.HandshakeReplySize)
 	reply[0] = rpcwire.HandshakeReplySize - 8
-	reply[8], reply[9] = rpcwire.Major, rpcwire.Minor
+	reply[8], reply[9], reply[8+rpcwire.FlagsAt] = rpcwire.Major, rpcwire.Minor, byte(rpcwire.Flags(c.relay.flags.Load())&rpcwire.HasCache)
 	_, err := c.client.Write(reply)
 	return err
 }
@@ -459,14 +459,14 @@ func (r *Relay) greet(server net.Conn, timeout time.Duration) error {
 	if n := binary.LittleEndian.Uint64(reply); n != rpcwire.HandshakeReplySize-8 || reply[8] != rpcwire.Major || reply[9] > rpcwire.Minor {
 		return fmt.Errorf("it is not an RPC server of ggml with protocol %d.%d; start it with ggml %s", rpcwire.Major, rpcwire.Minor, r.ggml)
 	}
-	r.native.Store(reply[8+rpcwire.NativeOpsAt] == rpcwire.NativeOpsVersion)
+	r.flags.Store(uint32(reply[8+rpcwire.FlagsAt]))
 	return nil
 }
 
 // NativeOps asks the server for the names of the native ops of a device, on a separate connection: none if it is not this
 // project's, or of another version.
 func (r *Relay) NativeOps(device uint32) ([]string, error) {
-	if !r.native.Load() {
+	if !rpcwire.Flags(r.flags.Load()).HasNativeOps() {
 		return nil, nil
 	}
 	server, err := r.dial(handshakeTimeout)

@@ -10,8 +10,8 @@ import (
 	"hash/fnv"
 )
 
-// The version of the protocol, spoken by ggml 0.27.
-const Major, Minor, Patch = 8, 0, 0
+// The version of the protocol, spoken by ggml 1.0.
+const Major, Minor, Patch = 10, 0, 0
 
 // A Command is the first byte of a request.
 type Command byte
@@ -46,9 +46,24 @@ const (
 	NativeOps Command = 64
 )
 
-// NativeOpsVersion is a byte of the handshake's reply, which ggml leaves 0, that announces native ops. It rises when what a
-// name stands for changes: the operands or the parameters of an op.
-const NativeOpsVersion, NativeOpsAt = 1, 3
+// Flags is a byte of the handshake's reply. ggml has flags in its lower half. The upper half, which ggml leaves 0, announces
+// native ops.
+type Flags byte
+
+const (
+	FlagsAt = 3 // index in the reply
+
+	// HasCache asks clients to send the hash of large weights first.
+	HasCache Flags = 1
+	// NativeOpsVersion rises when what a name stands for changes: the operands or the parameters of an op.
+	NativeOpsVersion = 1
+)
+
+// WithNativeOps adds a version of native ops to the flags; 0 means none.
+func (f Flags) WithNativeOps(version byte) Flags { return f | Flags(version<<4) }
+
+// HasNativeOps reports whether the server has native ops of this version.
+func (f Flags) HasNativeOps() bool { return f>>4 == NativeOpsVersion }
 
 // MaxNativeOps limits the names of a device's native ops in bytes.
 const MaxNativeOps = 1 << 14

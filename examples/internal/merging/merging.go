@@ -45,7 +45,7 @@ type Flags struct {
 	Scaled       []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge with a strength other than 1; repeatable."`
 	Out          string   `name:"model-out" aliases:"gguf-path" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
 	Threads      int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; by default one per core within the quota of a container."`
-	Type         string   `name:"type" placeholder:"TYPE" help:"Types of the matrices, as llama-quantize names and chooses them: iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq2_m, iq3_xxs, iq3_xs, iq3_s, iq3_m, q2_k_s, q2_k, q3_k_s, q3_k_m, q3_k_l, iq4_xs, iq4_nl, q4_0, q4_1, q4_k_s, q4_k_m, q5_0, q5_1, q5_k_s, q5_k_m, q6_k, q8_0, f16, bf16, f32, tq1_0, tq2_0, q1_0, q2_0, mxfp4_moe, mxfp4, nvfp4; default: as in the base."`
+	Type         string   `name:"type" placeholder:"TYPE" help:"Types of the matrices, as llama-quantize names and chooses them: iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq2_m, iq3_xxs, iq3_xs, iq3_s, iq3_m, q2_k_s, q2_k, q3_k_s, q3_k_m, q3_k_l, iq4_xs, iq4_nl, q4_0, q4_1, q4_k_s, q4_k_m, q5_0, q5_1, q5_k_s, q5_k_m, q6_k, q8_0, f16, bf16, f32, tq1_0, tq2_0, q1_0, q2_0, mxfp4_moe, mxfp4, nvfp4, f8_e4m3; default: as in the base."`
 	Pure         bool     `name:"pure" help:"Use the main type of --type for all matrices."`
 	IMatrix      string   `name:"imatrix" placeholder:"FILE" help:"Importance matrix of llama-imatrix: the columns that --type must keep precise. Types of less than three bits need one."`
 	Modelfile    string   `name:"modelfile" placeholder:"FILE" help:"Write a Modelfile, too, by which ollama runs the merged model with the chat template of training."`

@@ -174,7 +174,7 @@ func TestWork(t *testing.T) {
 	c := s.dial(t)
 	const k, n = 1 << 10, 15 << 10
 	p := c.alloc(4*k*n + 2<<20)
-	x, y := p.tensor(1, ggml.F16, 4*k*n, k, 1), p.tensor(2, ggml.F32, 0, k, n)
+	x, y := p.tensor(1, ggml.BF16, 4*k*n, k, 1), p.tensor(2, ggml.F32, 0, k, n)
 	c.compute(x, y, node(p.tensor(3, ggml.F32, 4*k*n+1<<20, 1, n), "mul_mat", 1, 2))
 	c.refused()
 	s.says(t, "graph_compute: it takes 30720 KiB beside the data of tensors, but the server has only 2048 KiB of memory left for its clients")

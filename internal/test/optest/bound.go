@@ -46,7 +46,7 @@ var (
 // QuantizeError bounds the relative error (root mean square) of normally distributed values: about one step of
 // the type's grid over √12.
 var QuantizeError = map[string]float64{
-	"f32": 0, "f16": 4e-4, "bf16": 3e-3, "q8_0": 0.01,
+	"f32": 0, "f16": 4e-4, "bf16": 3e-3, "f8_e4m3": 0.04, "q8_0": 0.01,
 	"q5_0": 0.06, "q5_1": 0.05, "q5_K": 0.05, "q6_K": 0.025,
 	"q4_0": 0.12, "q4_1": 0.1, "q4_K": 0.1, "iq4_nl": 0.11, "iq4_xs": 0.11, "mxfp4": 0.16, "nvfp4": 0.13,
 	"q3_K": 0.2, "iq3_s": 0.2, "iq3_xxs": 0.25,
@@ -56,7 +56,7 @@ var QuantizeError = map[string]float64{
 
 // lastPlace is the relative error that rounding a result to the type adds to a bound: one unit in the last
 // place.
-var lastPlace = map[ggml.Type]float64{ggml.F16: 1.0 / (1 << 10), ggml.BF16: 1.0 / (1 << 7)}
+var lastPlace = map[ggml.Type]float64{ggml.F16: 1.0 / (1 << 10), ggml.BF16: 1.0 / (1 << 7), ggml.F8E4M3: 1.0 / (1 << 3)}
 
 // excess returns the error of a result relative to the bound: more than 1 is too much. operands is the type of
 // the case's operands. at is the worst element, or -1 for all.

@@ -183,6 +183,8 @@ func Rounded(v refmath.Tensor, t ggml.Type) refmath.Tensor {
 		return refmath.RoundF16(v)
 	case t == ggml.BF16:
 		return refmath.RoundBF16(v)
+	case t == ggml.F8E4M3:
+		return refmath.RoundF8E4M3(v)
 	}
 	return v
 }

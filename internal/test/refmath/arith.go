@@ -52,12 +52,6 @@ func Div(a, b Tensor) Tensor {
 	return zip("Div", a, b, func(x, y float64) float64 { return x / y })
 }
 
-// Add1 returns a + b for a scalar b [1].
-func Add1(a, b Tensor) Tensor {
-	check(len(b.Data) == 1, "Add1: second operand %v is not a scalar", b.Ne)
-	return Add(a, b)
-}
-
 // AddID returns a[i0, i1, i2] + b[i0, ids[i1, i2]] for a [n, used, tokens],
 // b [n, experts] and ids [used, tokens].
 func AddID(a, b, ids Tensor) Tensor {

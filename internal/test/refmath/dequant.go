@@ -27,6 +27,7 @@ const (
 	BF16   Format = 30
 	Q1_0   Format = 41
 	Q2_0   Format = 42
+	F8E4M3 Format = 43
 )
 
 // layout describes a block: its number of values and bytes, and its reader.
@@ -54,6 +55,7 @@ var layouts = map[Format]layout{
 	Q6_K:   {"Q6_K", 256, 210, readQ6K},
 	Q1_0:   {"Q1_0", 128, 18, readQ1_0},
 	Q2_0:   {"Q2_0", 64, 18, readQ2_0},
+	F8E4M3: {"F8_E4M3", 1, 1, readF8E4M3},
 }
 
 // Formats returns the formats that Dequantize supports, in no particular order.
@@ -116,6 +118,22 @@ func half(b []byte) float32 { return F16ToFloat32(binary.LittleEndian.Uint16(b))
 
 func readF32(dst []float32, b []byte) {
 	dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(b))
+}
+
+// readF8E4M3 reads a sign, 4 bits of exponent with a bias of 7, and 3 of mantissa. Exponent 0 is that of 1 without
+// the leading one, and all ones are a NaN.
+func readF8E4M3(dst []float32, b []byte) {
+	sign, exponent, mantissa := 1-2*float64(b[0]>>7), int(b[0]>>3&15), float64(b[0]&7)/8
+	switch {
+	case b[0]&0x7f == 0x7f:
+		dst[0] = float32(math.NaN())
+		return
+	case exponent == 0:
+		exponent = 1
+	default:
+		mantissa++
+	}
+	dst[0] = float32(math.Copysign(math.Ldexp(mantissa, exponent-7), sign))
 }
 
 // In the 32-value formats, value j is in the low half of byte j, value j + 16

@@ -58,6 +58,25 @@ func RoundF16(a Tensor) Tensor {
 	return Map(a, func(x float64) float64 { return float64(F16ToFloat32(Float32ToF16(float32(x)))) })
 }
 
+// RoundF8E4M3 rounds every element to the nearest number of 4 bits of exponent and 3 of mantissa, ties to even, and
+// larger ones to the largest.
+func RoundF8E4M3(a Tensor) Tensor {
+	return Map(a, func(x float64) float64 {
+		best, value := byte(0), make([]float32, 1)
+		for code := byte(0); code < 0x7f; code++ {
+			readF8E4M3(value, []byte{code})
+			was := make([]float32, 1)
+			readF8E4M3(was, []byte{best})
+			d, least := math.Abs(math.Abs(x)-float64(value[0])), math.Abs(math.Abs(x)-float64(was[0]))
+			if d < least || d == least && code%2 == 0 {
+				best = code
+			}
+		}
+		readF8E4M3(value, []byte{best})
+		return math.Copysign(float64(value[0]), x)
+	})
+}
+
 // RoundBF16 rounds every element to the nearest bfloat16.
 func RoundBF16(a Tensor) Tensor {
 	return Map(a, func(x float64) float64 { return float64(BF16ToFloat32(Float32ToBF16(float32(x)))) })

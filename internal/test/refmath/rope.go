@@ -22,6 +22,7 @@ type RoPE struct {
 	Interleaved bool   // the first three positions alternate instead
 	Vision      bool   // the exponents restart in each section; Dims pairs, i with i + Dims
 	Offset      int    // first rotated element
+	Unrounded   bool   // YaRN's correction range need not be whole pairs
 }
 
 // pairs returns the number of pairs.
@@ -66,12 +67,16 @@ func NewRoPE(dims int, neox bool) RoPE {
 // CorrDims returns YaRN's correction range in pairs: below low only
 // extrapolation, above high only interpolation. With
 // c(β) = Dims·ln(CtxOrig/(2πβ)) / (2·ln FreqBase):
-// low = max(0, ⌊c(BetaFast)⌋), high = min(Dims − 1, ⌈c(BetaSlow)⌉).
+// low = max(0, ⌊c(BetaFast)⌋), high = min(Dims − 1, ⌈c(BetaSlow)⌉), or without rounding.
 func (p RoPE) CorrDims() (low, high float64) {
 	c := func(beta float64) float64 {
 		return float64(p.Dims) * math.Log(float64(p.CtxOrig)/(2*math.Pi*beta)) / (2 * math.Log(p.FreqBase))
 	}
-	return max(0, math.Floor(c(p.BetaFast))), min(float64(p.Dims-1), math.Ceil(c(p.BetaSlow)))
+	low, high = c(p.BetaFast), c(p.BetaSlow)
+	if !p.Unrounded {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	return max(0, low), min(float64(p.Dims-1), high)
 }
 
 // Table returns cos and sin of the angles of the pairs at a position (four of

@@ -61,13 +61,53 @@ func Diag(a Tensor) Tensor {
 }
 
 // DiagMaskInf replaces elements with i0 > past + i1 by −Inf.
-func DiagMaskInf(a Tensor, past int64) Tensor { return diagMask(a, past, math.Inf(-1)) }
+func DiagMaskInf(a Tensor, past int64) Tensor {
+	return keep(a, math.Inf(-1), func(i0, i1 int64) bool { return i0 <= past+i1 })
+}
 
-// DiagMaskZero replaces elements with i0 > past + i1 by 0.
-func DiagMaskZero(a Tensor, past int64) Tensor { return diagMask(a, past, 0) }
+// SeenRows returns the rows that each batch sees, [n, kv, ne2, batch], of a [n, rows, ne2]: row i of batch b is
+// row seen[i, b] of a.
+func SeenRows(a, seen Tensor) Tensor {
+	out := New(a.Ne[0], seen.Ne[0], a.Ne[2], seen.Ne[1])
+	eachRow(out.Ne, func(i1, i2, i3 int64) {
+		copy(out.row(i1, i2, i3), a.row(rowID("SeenRows", seen.At(i1, i3, 0, 0), a.Ne[1]), i2, 0))
+	})
+	return out
+}
 
-func diagMask(a Tensor, past int64, v float64) Tensor {
-	return keep(a, v, func(i0, i1 int64) bool { return i0 <= past+i1 })
+// TopKMask returns mask [kv, …], repeated to the rows of topK [top, …], with −Inf for each key that its row does not
+// pick. A pick p stands for the keys blocks[·, p], or for key p without blocks. Picks with a score [picks, …] of −Inf
+// do not count; extra [extra, …] are further keys. Picks and keys out of range are skipped.
+func TopKMask(mask, topK, score, blocks, extra Tensor) Tensor {
+	ne := topK.Ne
+	ne[0] = mask.Ne[0]
+	out := New(ne[:]...)
+	eachRow(ne, func(i1, i2, i3 int64) {
+		row, from := out.row(i1, i2, i3), mask.row(i1%mask.Ne[1], i2%mask.Ne[2], i3%mask.Ne[3])
+		for i := range row {
+			row[i] = math.Inf(-1)
+		}
+		show := func(keys []float64) {
+			for _, k := range keys {
+				if k >= 0 && k < float64(len(row)) {
+					row[int(k)] = from[int(k)]
+				}
+			}
+		}
+		for _, p := range topK.row(i1, i2, i3) {
+			switch pick := int64(p); {
+			case len(score.Data) > 0 && (pick < 0 || pick >= score.Ne[0] || math.IsInf(score.At(pick, i1, i2, i3), -1)):
+			case len(blocks.Data) == 0:
+				show([]float64{p})
+			case pick >= 0 && pick < blocks.Ne[1]:
+				show(blocks.Row(pick))
+			}
+		}
+		if len(extra.Data) > 0 {
+			show(extra.row(i1, i2, i3))
+		}
+	})
+	return out
 }
 
 // Tri names a triangle of a matrix with rows i1 and columns i0.

@@ -142,8 +142,9 @@ func (s *Graph) block(x *ggml.Tensor, prefix string) *ggml.Tensor {
 	q, k := rope(s.linear(name("attn_q"), in), heads), rope(s.linear(name("attn_k"), in), kv)
 	v := c.Reshape(s.linear(name("attn_v"), in), size, kv, s.n)
 	v = c.Cont(c.Permute(v, [4]int{1, 2, 0, 3})) // [n, size, kv heads]
-	scores := c.DiagMaskInf(c.Scale(c.MulMat(k, q), float32(1/math.Sqrt(float64(size)))), 0)
-	out := c.MulMat(v, c.SoftMax(scores)) // [size, n, heads]
+	later := c.Tri(c.Fill(c.NewTensor(ggml.F32, s.n, s.n), float32(math.Inf(-1))), ggml.Upper)
+	scores := c.SoftMaxExt(c.MulMat(k, q), ggml.SoftMaxOptions{Mask: later, Scale: float32(1 / math.Sqrt(float64(size)))})
+	out := c.MulMat(v, scores) // [size, n, heads]
 	out = c.Cont(c.Permute(out, [4]int{0, 2, 1, 3}), size*heads, s.n)
 	x = c.Add(x, s.linear(name("attn_output"), out))
 
