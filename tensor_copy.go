@@ -35,6 +35,20 @@ func retainCopy(dst, src *Tensor) (release func(), err error) {
 }
 
 func copyRetained(dst, src *Tensor, f func() *C.char) error {
+	if err := checkCopy(dst, src); err != nil {
+		return err
+	}
+	if err := guardError(f()); err != nil {
+		return callError(nil, err.Error(), src.operand(), dst.operand())
+	}
+	if err := src.present(); err != nil {
+		return err
+	}
+	return dst.present()
+}
+
+// checkCopy returns why a retained tensor cannot be copied to another, or nil.
+func checkCopy(dst, src *Tensor) error {
 	fail := func(reason string) error {
 		return callError(nil, reason, src.operand(), dst.operand())
 	}
@@ -53,13 +67,7 @@ func copyRetained(dst, src *Tensor, f func() *C.char) error {
 	if src.isRepacked() || dst.isRepacked() {
 		return fail("repacked weights cannot be copied; write the tensor as a whole")
 	}
-	if err := guardError(f()); err != nil {
-		return fail(err.Error())
-	}
-	if err := src.present(); err != nil {
-		return err
-	}
-	return dst.present()
+	return nil
 }
 
 // checkReachable requires that a retained tensor lies in memory that the backend can copy from and

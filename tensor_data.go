@@ -401,19 +401,24 @@ func (t *Tensor) access(n int, offset int64, use dataUse, f func() *C.char) erro
 
 // accessRetained is access for a tensor that is retained already.
 func (t *Tensor) accessRetained(n int, offset int64, use dataUse, f func() *C.char) error {
-	if err := t.accessible(use); err != nil {
-		return err
-	}
-	if size := int64(C.ggml_nbytes(t.t)); offset < 0 || offset > size || int64(n) > size-offset {
-		return t.errorf(nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
-	}
-	if err := t.checkRepacked(n, offset, use); err != nil || n == 0 {
+	if err := t.checkAccess(int64(n), offset, use); err != nil || n == 0 {
 		return err // with 0 bytes there is no pointer for C
 	}
 	if err := guardError(f()); err != nil {
 		return t.errorf(nil, "%v", err)
 	}
 	return t.present()
+}
+
+// checkAccess returns why n bytes of a retained tensor cannot be used, or nil.
+func (t *Tensor) checkAccess(n, offset int64, use dataUse) error {
+	if err := t.accessible(use); err != nil {
+		return err
+	}
+	if size := int64(C.ggml_nbytes(t.t)); offset < 0 || offset > size || n > size-offset {
+		return t.errorf(nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
+	}
+	return t.checkRepacked(int(n), offset, use)
 }
 
 // present returns why the data of a retained tensor is gone, or nil.

@@ -2,6 +2,8 @@
 
 #include "tensor_data.h"
 
+#include <stdlib.h>
+
 struct ggml_tensor *goggml_with_buffer(const struct ggml_tensor *tensor, struct ggml_tensor *room) {
 	ggml_backend_buffer_t buffer = tensor->view_src != NULL ? tensor->view_src->buffer : NULL;
 	if (tensor->buffer != NULL || buffer == NULL) {
@@ -39,4 +41,45 @@ goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, siz
 goggml_error goggml_tensor_copy(struct ggml_tensor *src, struct ggml_tensor *dst) {
 	struct ggml_tensor room[2];
 	GUARDED_VOID(ggml_backend_tensor_copy(goggml_with_buffer(src, &room[0]), goggml_with_buffer(dst, &room[1])))
+}
+
+// Replaces n tensors by those of goggml_with_buffer. Returns their room, which the caller frees.
+static struct ggml_tensor *goggml_with_buffers(struct ggml_tensor **tensors, size_t n) {
+	struct ggml_tensor *room = malloc(n * sizeof *room);
+	for (size_t i = 0; i < n; i++) { tensors[i] = goggml_with_buffer(tensors[i], &room[i]); }
+	return room;
+}
+
+static goggml_error goggml_set_n(struct ggml_tensor **tensors, const void *data, const size_t *offsets, const size_t *sizes, const size_t *data_offsets, size_t n) {
+	GUARDED_VOID(ggml_backend_tensor_set_n(tensors, data, offsets, sizes, data_offsets, n))
+}
+
+goggml_error goggml_tensor_set_n(struct ggml_tensor **tensors, const void *data, const size_t *offsets, const size_t *sizes, const size_t *data_offsets, size_t n) {
+	struct ggml_tensor *room = goggml_with_buffers(tensors, n);
+	goggml_error error = goggml_set_n(tensors, data, offsets, sizes, data_offsets, n);
+	free(room);
+	return error;
+}
+
+static goggml_error goggml_get_n(struct ggml_tensor **tensors, void *data, const size_t *offsets, const size_t *sizes, const size_t *data_offsets, size_t n) {
+	GUARDED_VOID(ggml_backend_tensor_get_n((const struct ggml_tensor *const *)tensors, data, offsets, sizes, data_offsets, n))
+}
+
+goggml_error goggml_tensor_get_n(struct ggml_tensor **tensors, void *data, const size_t *offsets, const size_t *sizes, const size_t *data_offsets, size_t n) {
+	struct ggml_tensor *room = goggml_with_buffers(tensors, n);
+	goggml_error error = goggml_get_n(tensors, data, offsets, sizes, data_offsets, n);
+	free(room);
+	return error;
+}
+
+static goggml_error goggml_copy_n(struct ggml_tensor **srcs, struct ggml_tensor **dsts, size_t n) {
+	GUARDED_VOID(ggml_backend_tensor_copy_n((const struct ggml_tensor *const *)srcs, dsts, n))
+}
+
+goggml_error goggml_tensor_copy_n(struct ggml_tensor **srcs, struct ggml_tensor **dsts, size_t n) {
+	struct ggml_tensor *room[] = {goggml_with_buffers(srcs, n), goggml_with_buffers(dsts, n)};
+	goggml_error error = goggml_copy_n(srcs, dsts, n);
+	free(room[0]);
+	free(room[1]);
+	return error;
 }

@@ -1,0 +1,116 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "unsafe"
+
+// A Piece is a run of bytes of a tensor, and its place in the slice that [WritePieces] writes from or
+// [ReadPieces] reads to. All numbers are in bytes.
+type Piece struct {
+	Tensor *Tensor
+	Offset int64 // from the tensor's start
+	Size   int64
+	At     int64 // from the slice's start
+}
+
+// pieces are the arrays that C takes.
+type pieces struct {
+	tensors             []*C.struct_ggml_tensor
+	offsets, sizes, ats []C.size_t
+}
+
+// WritePieces writes pieces of several tensors in one call, which some devices do at once. The tensors
+// may lie on different devices, and those of repacked weights are refused. After an error some pieces
+// may have been written. C: ggml_backend_tensor_set_n.
+func WritePieces(data []byte, p ...Piece) error {
+	return transferPieces(data, p, writes, func(c pieces) *C.char {
+		return C.goggml_tensor_set_n(&c.tensors[0], unsafe.Pointer(&data[0]), &c.offsets[0], &c.sizes[0], &c.ats[0], C.size_t(len(c.sizes)))
+	})
+}
+
+// ReadPieces reads pieces of several tensors in one call; see [WritePieces]. C:
+// ggml_backend_tensor_get_n.
+func ReadPieces(data []byte, p ...Piece) error {
+	return transferPieces(data, p, reads, func(c pieces) *C.char {
+		return C.goggml_tensor_get_n(&c.tensors[0], unsafe.Pointer(&data[0]), &c.offsets[0], &c.sizes[0], &c.ats[0], C.size_t(len(c.sizes)))
+	})
+}
+
+// transferPieces calls f with the pieces that are not empty, with their tensors retained.
+func transferPieces(data []byte, list []Piece, use dataUse, f func(pieces) *C.char) error {
+	var c pieces
+	for _, p := range list {
+		t := made(p.Tensor)
+		if err := t.missing(); err != nil {
+			return err
+		}
+		release, err := retainChecked(t.ctx.withDependencies())
+		if err != nil {
+			return during(err, t.operand())
+		}
+		defer release()
+		if err := p.check(t, int64(len(data)), use); err != nil {
+			return err
+		}
+		if p.Size > 0 {
+			c.tensors = append(c.tensors, t.t)
+			c.offsets, c.sizes, c.ats = append(c.offsets, C.size_t(p.Offset)), append(c.sizes, C.size_t(p.Size)), append(c.ats, C.size_t(p.At))
+		}
+	}
+	if len(c.tensors) == 0 {
+		return nil
+	}
+	if err := guardError(f(c)); err != nil {
+		return callError(nil, err.Error(), list[0].Tensor.operand())
+	}
+	for _, p := range list {
+		if err := p.Tensor.present(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check requires that the piece lies in the tensor, which is retained, and in a slice of n bytes.
+func (p Piece) check(t *Tensor, n int64, use dataUse) error {
+	if p.Size < 0 || p.At < 0 || p.At > n || p.Size > n-p.At {
+		return t.errorf(nil, "%d bytes at %d reach beyond the slice, which has %d", p.Size, p.At, n)
+	}
+	return t.checkAccess(p.Size, p.Offset, use)
+}
+
+// CopyTensors is [CopyTensor] for several tensors in one call, which some devices do at once: srcs[i]
+// is copied to dsts[i]. After an error some may have been copied. C: ggml_backend_tensor_copy_n.
+func CopyTensors(dsts, srcs []*Tensor) error {
+	if len(dsts) != len(srcs) {
+		return callError(nil, "there must be a destination for each source")
+	}
+	if len(srcs) == 0 {
+		return nil
+	}
+	var from, to []*C.struct_ggml_tensor
+	for i, src := range srcs {
+		release, err := retainCopy(dsts[i], src)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := checkCopy(dsts[i], src); err != nil {
+			return err
+		}
+		from, to = append(from, src.t), append(to, dsts[i].t)
+	}
+	if err := guardError(C.goggml_tensor_copy_n(&from[0], &to[0], C.size_t(len(from)))); err != nil {
+		return callError(nil, err.Error(), srcs[0].operand(), dsts[0].operand())
+	}
+	for i, src := range srcs {
+		if err := src.present(); err != nil {
+			return err
+		}
+		if err := dsts[i].present(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
