@@ -101,9 +101,11 @@ static bool goggml_skips_gaps_on_vulkan(ggml_backend_dev_t device, const struct 
 			}
 		}
 		return false;
-	case GGML_OP_ADD_ID: {
-		size_t unit = ggml_backend_buft_get_alignment(ggml_backend_dev_buffer_type(device));
-		return (node->src[0]->view_offs | node->src[1]->view_offs | node->src[2]->view_offs) % unit != 0;
+	case GGML_OP_ADD_ID:
+	case GGML_OP_RMS_NORM_BACK: {
+		size_t unit = ggml_backend_buft_get_alignment(ggml_backend_dev_buffer_type(device)), offsets = 0;
+		for (int s = 0; s < 3 && node->src[s] != NULL; s++) { offsets |= node->src[s]->view_offs; }
+		return offsets % unit != 0;
 	}
 	default:
 		return false;
