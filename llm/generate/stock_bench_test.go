@@ -149,7 +149,7 @@ func stockCommand(b *testing.B, plugins, program string, args ...string) *exec.C
 }
 
 // plugins returns plugin folders for stockCommand: llama.cpp's, and one with goggml's plugins if
-// ggml/ contains them. GGML_BACKEND_PATH names a folder of some of the latter, to which both are then limited.
+// ggml/ contains them, and llama.cpp is built for the same ABI. GGML_BACKEND_PATH names a folder of some of the latter, to which both are then limited.
 func plugins(b *testing.B) []string {
 	b.Helper()
 	own, some := filepath.Join(stockFolder, "loader"), os.Getenv("GGML_BACKEND_PATH")
@@ -164,6 +164,10 @@ func plugins(b *testing.B) []string {
 			theirs = append(theirs, filepath.Join(own, filepath.Base(file)))
 		}
 		own = copies(b, theirs)
+	}
+	abi, _, _ := strings.Cut(ggml.Version(), ".")
+	if _, err := os.Stat(filepath.Join(stockFolder, "lib", "libggml-base.so."+abi)); err != nil {
+		return []string{own}
 	}
 	return []string{own, copies(b, slices.Concat(loaders, ours))}
 }
