@@ -193,11 +193,11 @@ func notFitting(f Fit) error {
 	return errors.New("the run fits")
 }
 
-// withLength returns the plan with samples of n tokens each: as many as a batch has rows, and
-// evaluations of samples no longer than that.
+// withLength returns the plan with samples of n tokens each: as many as a batch has rows, if that is
+// within the limit, and evaluations of samples no longer than that.
 func (p Plan) withLength(n int) Plan {
 	packed, evaluated := p.Data.IsPacked(), p.Evaluated
-	if p.Data = fullRows(n, max(1, p.Options.Batch)); packed {
+	if p.Data = fullRows(n, min(max(1, p.Options.Batch), MaxStepRows)); packed {
 		p.Data, _ = p.Data.Packed(0) // samples of full length are always packed
 	}
 	p.Evaluated = nil

@@ -170,6 +170,9 @@ func TestLargestThatFits(t *testing.T) {
 	require.Error(t, err)
 	_, err = Plan{}.LongestSample()
 	require.Error(t, err)
+	p.Options.Batch = 1 << 40 // rows that no memory holds
+	_, err = p.LongestSample()
+	require.ErrorContains(t, err, "the limit is 1048576 rows")
 }
 
 // Settings that fit never exceed the reported maxima, even for batches beyond the data and samples
