@@ -22,6 +22,7 @@ import (
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
@@ -101,6 +102,12 @@ func comparePEFT(b *testing.B, python string, bf16 bool, r peftRun) {
 		programs = append(programs, startPEFT(b, python, &r, "BF16", "bfloat16"))
 	}
 	programs = append(programs, startLikePEFT(b, r))
+	if kernels.HasI8() {
+		r.ComputeType = ggml.I8
+		fewer := startLikePEFT(b, r)
+		fewer.weights += "-i8"
+		programs = append(programs, fewer)
+	}
 	var samplers []func() time.Duration
 	for _, p := range programs {
 		samplers = append(samplers, p.step(b))

@@ -316,7 +316,8 @@ var (
 		title: "LoRA in F32 and BF16",
 		text: "Rank 8 on all seven linear layers of every block, AdamW, no gradient checkpointing unless it says so; at 28 million parameters 60 steps of " +
 			"2 × 256 tokens, at 1.1 billion 6 of 512, of which the first is not timed. PEFT gets the " +
-			"Q8_0 weights dequantised, so that both compute the same function; it keeps its adapters in F32. Steps of all three are taken in turn; the speed beside " +
+			"Q8_0 weights dequantised, so that both compute the same function; it keeps its adapters in F32. With Q8_0-i8, on processors with VNNI or AMX, gradients " +
+			"are multiplied in 8 bits (--compute-type i8). Steps of all programs are taken in turn; the speed beside " +
 			"the faster PEFT's is the median of the ratios of each turn. Loading is not timed; memory is the largest resident size of the process.",
 		views: []view{
 			table{from: []string{"BesidePEFT"}, rows: []key{{"model", "model"}, {"checkpointing", "checkpointing"}, {"program", "program"}, {"weights", "weights"}}, columns: append(
@@ -329,7 +330,7 @@ var (
 			chart{
 				file: "peft-loss", title: "Loss curves, 28 million parameters", x: "@", xlabel: "step", ylabel: "loss, nats a token", loose: true,
 				lines: []line{
-					{name: "goggml, Q8_0", from: "BesidePEFT", where: where{"model": "28M", "program": "goggml", "checkpointing": "off"}, unit: "loss"},
+					{name: "goggml, Q8_0", from: "BesidePEFT", where: where{"model": "28M", "program": "goggml", "weights": "Q8_0", "checkpointing": "off"}, unit: "loss"},
 					{name: "PEFT, F32", from: "BesidePEFT", where: where{"model": "28M", "program": "PEFT", "weights": "F32", "checkpointing": "off"}, unit: "loss"},
 					{name: "PEFT, BF16", from: "BesidePEFT", where: where{"model": "28M", "program": "PEFT", "weights": "BF16", "checkpointing": "off"}, unit: "loss"},
 				},

@@ -78,7 +78,7 @@ func summary(t *testing.T) string {
 	t.Helper()
 	amx, avx, fp16 := tables(t, "README.md"), tables(t, "avx512/README.md"), tables(t, "avx512-fp16/README.md")
 	peft, peftAVX := tables(t, "peft.md"), tables(t, "avx512/peft.md")
-	ours := map[string]string{"model": "1.1B", "program": "goggml", "checkpointing": "off"}
+	ours := map[string]string{"model": "1.1B", "program": "goggml", "weights": "Q8_0", "checkpointing": "off"}
 	theirs := map[string]string{"model": "1.1B", "program": "PEFT", "weights": "BF16", "checkpointing": "off"}
 	adapter := map[string]string{"model": "1.1B", "weights, with an adapter of rank 16": "q8_0", "": "generate"}
 	speed, memory := "tokens/s", "peak MB"
@@ -138,7 +138,7 @@ Each was measured on two cores. Training is of 1.1 billion parameters on Q8_0, i
 			fastest["arithmetic"] = "i16"
 		}
 		ours := func(column, checkpointing string) float64 {
-			return rows.number(t, column, map[string]string{"model": "1.1B", "program": "goggml", "checkpointing": checkpointing})
+			return rows.number(t, column, map[string]string{"model": "1.1B", "program": "goggml", "weights": "Q8_0", "checkpointing": checkpointing})
 		}
 		const speed, memory = "tokens/s × the faster PEFT's", "memory × the faster PEFT's"
 		fmt.Fprintf(&b, "| [%s](%s/processor.md) | %s | %.0f | %.0f %% | %.2f | %.2f | %.2f | %s | %s |\n", folder, folder, fastest["arithmetic"],
