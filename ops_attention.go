@@ -187,6 +187,8 @@ func (c *Context) TopKMask(mask, topK *Tensor, o TopKOptions) *Tensor {
 	op := c.begin("top_k_mask", mask, topK)
 	op.types("mask", mask, F32, F16)
 	op.types("topK", topK, I32)
+	op.contiguous("mask", mask)
+	op.contiguous("topK", topK)
 	for _, x := range []struct {
 		name string
 		t    *Tensor
@@ -194,11 +196,6 @@ func (c *Context) TopKMask(mask, topK *Tensor, o TopKOptions) *Tensor {
 	}{{"score", o.Score, F32}, {"blocks", o.Blocks, I32}, {"extra", o.Extra, I32}} {
 		op.optional(x.t)
 		op.types(x.name, x.t, x.typ)
-	}
-	for _, x := range []struct {
-		name string
-		t    *Tensor
-	}{{"mask", mask}, {"topK", topK}, {"score", o.Score}, {"blocks", o.Blocks}, {"extra", o.Extra}} {
 		op.contiguous(x.name, x.t)
 	}
 	if op.arena != nil {
