@@ -59,33 +59,41 @@ KERN_INLINE char *kern_store_looked_up(char *to, bool bf16, __m512 lower, __m512
 		_mm512_permutex2var_ps(lower, _mm512_cvtepu8_epi32(kern_high_half(q)), upper));
 }
 
-KERN_INLINE __m512 kern_load_f16(const uint16_t *x) { return _mm512_cvtph_ps(kern_load_bytes(x)); }
+KERN_INLINE __m512 kern_load_f16(const void *x) { return _mm512_cvtph_ps(kern_load_bytes(x)); }
 
-KERN_INLINE __m512 kern_load_bf16(const uint16_t *x) {
+KERN_INLINE __m512 kern_load_bf16(const void *x) {
 	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(kern_load_bytes(x)), 16));
 }
 
-// Rows of 16-bit floats can end within a group.
-KERN_INLINE void kern_dequantize_16_bits(const uint16_t *x, char *to, int64_t n, bool bf16, __m512 (*load)(const uint16_t *)) {
-	for (; n >= KERN_GROUP; n -= KERN_GROUP, x += KERN_GROUP) {
-		to = kern_store(to, bf16, load(x), load(x + KERN_HALF_GROUP));
+// Exponent and mantissa stand where F16 has the end of its exponent and the beginning of its mantissa, with a bias that is
+// smaller by 8.
+KERN_INLINE __m512 kern_load_f8_e4m3(const void *x) {
+	__m256i bits = _mm256_cvtepu8_epi16(_mm_loadu_si128(x)), magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f));
+	__m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), _mm256_slli_epi16(_mm256_xor_si256(bits, magnitude), 8));
+	__mmask16 nan = _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x7f));
+	return _mm512_mask_mov_ps(_mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256)), nan, _mm512_set1_ps(__builtin_nanf("")));
+}
+
+// Rows of floats, of a size in bytes, can end within a group.
+KERN_INLINE void kern_dequantize_floats(const char *x, size_t size, char *to, int64_t n, bool bf16, __m512 (*load)(const void *)) {
+	for (; n >= KERN_GROUP; n -= KERN_GROUP, x += KERN_GROUP * size) {
+		to = kern_store(to, bf16, load(x), load(x + KERN_HALF_GROUP * size));
 	}
 	if (n > 0) {
-		uint16_t rest[KERN_GROUP] = {0};
-		char group[KERN_GROUP * sizeof(float)];
-		memcpy(rest, x, n * sizeof *x);
-		kern_store(group, bf16, load(rest), load(rest + KERN_HALF_GROUP));
+		char rest[KERN_GROUP * sizeof(uint16_t)] = {0}, group[KERN_GROUP * sizeof(float)];
+		memcpy(rest, x, n * size);
+		kern_store(group, bf16, load(rest), load(rest + KERN_HALF_GROUP * size));
 		memcpy(to, group, n * (bf16 ? sizeof(uint16_t) : sizeof(float)));
 	}
 }
 
-KERN_INLINE void kern_dequantize_f16(const void *from, char *to, int64_t n, bool bf16) {
-	kern_dequantize_16_bits(from, to, n, bf16, kern_load_f16);
-}
-
-KERN_INLINE void kern_dequantize_bf16(const void *from, char *to, int64_t n, bool bf16) {
-	kern_dequantize_16_bits(from, to, n, bf16, kern_load_bf16);
-}
+#define KERN_FLOATS(type, size) \
+	KERN_INLINE void kern_dequantize_##type(const void *from, char *to, int64_t n, bool bf16) { \
+		kern_dequantize_floats(from, size, to, n, bf16, kern_load_##type); \
+	}
+KERN_FLOATS(f16, 2)
+KERN_FLOATS(bf16, 2)
+KERN_FLOATS(f8_e4m3, 1)
 
 KERN_INLINE void kern_dequantize_q8_0(const void *from, char *to, int64_t n, bool bf16) {
 	const struct kern_q8_0 *b = from;
@@ -237,7 +245,7 @@ KERN_INLINE void kern_dequantize_q6_k(const void *from, char *to, int64_t n, boo
 }
 
 #define KERN_EACH_TYPE(X) \
-	X(F16, f16) X(BF16, bf16) X(Q8_0, q8_0) X(Q4_0, q4_0) X(IQ4_NL, iq4_nl) X(IQ4_XS, iq4_xs) \
+	X(F16, f16) X(BF16, bf16) X(F8_E4M3, f8_e4m3) X(Q8_0, q8_0) X(Q4_0, q4_0) X(IQ4_NL, iq4_nl) X(IQ4_XS, iq4_xs) \
 	X(MXFP4, mxfp4) X(NVFP4, nvfp4) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k)
 
 #define KERN_CONVERSIONS(TYPE, type) \

@@ -7,7 +7,8 @@
 #include "avx2.h"
 #include "blocks.h"
 
-// Types that ggml converts without vectors: elements become 8-bit integers, which are multiplied by the scale of a half group.
+// Types that ggml converts without vectors. Elements of quantised ones become 8-bit integers, which are multiplied by the scale
+// of a half group.
 
 enum { KERN_GROUP = KERN_BLOCK, KERN_HALF_GROUP = KERN_GROUP / 2, KERN_GROUPS = KERN_SUPER_BLOCK / KERN_GROUP };
 
@@ -64,8 +65,27 @@ KERN_F16C static void kern_q6_k_to_f32(const void *from, float *to, int64_t n) {
 	}
 }
 
+// 8 elements of F8_E4M3, as kern_load_f8_e4m3 converts them.
+KERN_F16C_INLINE __m256 kern_from_f8_e4m3(const void *x) {
+	__m128i bits = _mm_cvtepu8_epi16(_mm_loadl_epi64(x)), magnitude = _mm_and_si128(bits, _mm_set1_epi16(0x7f));
+	__m128i half = _mm_or_si128(_mm_slli_epi16(magnitude, 7), _mm_slli_epi16(_mm_xor_si128(bits, magnitude), 8));
+	__m256i nan = _mm256_cvtepi16_epi32(_mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x7f)));
+	return _mm256_or_ps(_mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256)), _mm256_castsi256_ps(nan));
+}
+
+KERN_F16C static void kern_f8_e4m3_to_f32(const void *from, float *to, int64_t n) {
+	const uint8_t *x = from;
+	for (; n >= 8; n -= 8, x += 8, to += 8) { _mm256_storeu_ps(to, kern_from_f8_e4m3(x)); }
+	uint8_t rest[8] = {0};
+	float last[8];
+	memcpy(rest, x, n);
+	_mm256_storeu_ps(last, kern_from_f8_e4m3(rest));
+	memcpy(to, last, n * sizeof *to);
+}
+
 ggml_to_float_t kern_avx2_to_f32(enum ggml_type type) {
 	switch (type) {
+	case GGML_TYPE_F8_E4M3: return kern_f8_e4m3_to_f32;
 	case GGML_TYPE_IQ4_NL: return kern_iq4_nl_to_f32;
 	case GGML_TYPE_IQ4_XS: return kern_iq4_xs_to_f32;
 	case GGML_TYPE_MXFP4: return kern_mxfp4_to_f32;
