@@ -10,12 +10,9 @@ type placer func(t *C.struct_ggml_tensor) C.goggml_int
 
 // hold runs f with the buffer and the tensor retained and the tensor's context locked.
 func (b *Buffer) hold(t *Tensor, f func() error) error {
-	if err := t.missing(); err != nil {
-		return err
-	}
-	release, err := retainChecked(t.ctx.withDependencies())
+	release, err := t.retain()
 	if err != nil {
-		return during(err, t.operand())
+		return err
 	}
 	defer release()
 	if err := b.h.acquire(); err != nil {

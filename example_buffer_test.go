@@ -61,17 +61,17 @@ func ExampleTensorAllocator() {
 }
 
 // Two tensors, which might be on different devices, are written from one slice.
-func ExamplePiece() {
+func ExampleChunk() {
 	c := ggml.NewContext()
 	defer c.Close()
 	a, b := c.NewTensor(ggml.I8, 4), c.NewTensor(ggml.I8, 2)
 	buffers := must(c.Allocate(ggml.CPUBufferType()))
 	defer buffers.Close()
 	data := []byte{1, 2, 3, 4, 5, 6}
-	check(ggml.WritePieces(data, ggml.Piece{Tensor: a, Size: 4}, ggml.Piece{Tensor: b, Size: 2, At: 4}))
+	check(ggml.WriteChunks(data, ggml.Chunk{Tensor: a, Size: 4}, ggml.Chunk{Tensor: b, Size: 2, At: 4}))
 	fmt.Println(must(ggml.Read[int8](a)), must(ggml.Read[int8](b)))
 
-	check(ggml.ReadPieces(data, ggml.Piece{Tensor: b, Size: 2}, ggml.Piece{Tensor: a, Offset: 2, Size: 2, At: 2}))
+	check(ggml.ReadChunks(data, ggml.Chunk{Tensor: b, Size: 2}, ggml.Chunk{Tensor: a, Offset: 2, Size: 2, At: 2}))
 	fmt.Println(data)
 	// Output:
 	// [1 2 3 4] [5 6]

@@ -388,15 +388,21 @@ func (u dataUse) flag() C.int32_t {
 // access runs f with the tensor's data retained, after checks that replace assertions and crashes
 // in C.
 func (t *Tensor) access(n int, offset int64, use dataUse, f func() *C.char) error {
-	if err := t.missing(); err != nil {
-		return err
-	}
-	release, err := retainChecked(t.ctx.withDependencies())
+	release, err := t.retain()
 	if err != nil {
-		return during(err, t.operand())
+		return err
 	}
 	defer release()
 	return t.accessRetained(n, offset, use, f)
+}
+
+// retain keeps the contexts of a valid tensor until release.
+func (t *Tensor) retain() (release func(), err error) {
+	if err := t.missing(); err != nil {
+		return nil, err
+	}
+	release, err = retainChecked(t.ctx.withDependencies())
+	return release, during(err, t.operand())
 }
 
 // accessRetained is access for a tensor that is retained already.

@@ -33,7 +33,7 @@ var functions = map[string]any{
 	"CanRepeat": ggml.CanRepeat, "ConstantParams": ggml.ConstantParams,
 	"CopyTensor": ggml.CopyTensor, "CopyTensors": ggml.CopyTensors, "CopyTensorAsync": ggml.CopyTensorAsync, "DefaultThreads": ggml.DefaultThreads,
 	"Dequantize": ggml.Dequantize, "Fit": ggml.Fit, "FromFloat32s": ggml.FromFloat32s[ggml.Float16], "GGUFValue": ggml.GGUFValue[uint32],
-	"IsNUMA": ggml.IsNUMA, "ReadPieces": ggml.ReadPieces, "WritePieces": ggml.WritePieces, "OpenObjects": ggml.OpenObjects, "Quantize": ggml.Quantize, "Read": ggml.Read[float32],
+	"IsNUMA": ggml.IsNUMA, "ReadChunks": ggml.ReadChunks, "WriteChunks": ggml.WriteChunks, "OpenObjects": ggml.OpenObjects, "Quantize": ggml.Quantize, "Read": ggml.Read[float32],
 	"ReadInto": ggml.ReadInto[int32], "Registries": ggml.Registries, "SameShape": ggml.SameShape, "SameStride": ggml.SameStride,
 	"ToFloat32s": ggml.ToFloat32s[ggml.BFloat16], "ValidateRows": ggml.ValidateRows, "Write": ggml.Write[float32],
 	"NewBackendByName": ggml.NewBackendByName, "NewBackendByType": ggml.NewBackendByType, "NewBLASBackend": ggml.NewBLASBackend,
@@ -186,7 +186,7 @@ func (p *program) runGoroutines() error {
 	w := p.newWorld()
 	defer w.end()
 	for _, name := range []string{
-		"Write", "WritePieces", "CopyTensor", "CopyTensors", "CopyTensorAsync", "Tensor.Memset", "Tensor.WriteAt", "Tensor.WriteRegion", "Tensor.Fill", "Tensor.SetFloat32s",
+		"Write", "WriteChunks", "CopyTensor", "CopyTensors", "CopyTensorAsync", "Tensor.Memset", "Tensor.WriteAt", "Tensor.WriteRegion", "Tensor.Fill", "Tensor.SetFloat32s",
 		"Tensor.SetFloat32At", "Tensor.FillInt32", "Tensor.SetInt32At", "Buffer.Clear", "Buffers.Clear", "Backend.WriteAsync", "Backend.WriteRegionAsync",
 	} {
 		w.without[name] = true

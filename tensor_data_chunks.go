@@ -5,49 +5,46 @@ import "C"
 
 import "unsafe"
 
-// A Piece is a run of bytes of a tensor, and its place in the slice that [WritePieces] writes from or
-// [ReadPieces] reads to. All numbers are in bytes.
-type Piece struct {
+// A Chunk is a run of bytes of a tensor, and its place in the slice that [WriteChunks] writes from or
+// [ReadChunks] reads to. All numbers are in bytes.
+type Chunk struct {
 	Tensor *Tensor
 	Offset int64 // from the tensor's start
 	Size   int64
 	At     int64 // from the slice's start
 }
 
-// pieces are the arrays that C takes.
-type pieces struct {
+// chunks are the arrays that C takes.
+type chunks struct {
 	tensors             []*C.struct_ggml_tensor
 	offsets, sizes, ats []C.size_t
 }
 
-// WritePieces writes pieces of several tensors in one call, which some devices do at once. The tensors
-// may lie on different devices, and those of repacked weights are refused. After an error some pieces
+// WriteChunks writes chunks of several tensors in one call, which some devices do at once. The tensors
+// may lie on different devices, and those of repacked weights are refused. After an error some chunks
 // may have been written. C: ggml_backend_tensor_set_n.
-func WritePieces(data []byte, p ...Piece) error {
-	return transferPieces(data, p, writes, func(c pieces) *C.char {
+func WriteChunks(data []byte, p ...Chunk) error {
+	return transferChunks(data, p, writes, func(c chunks) *C.char {
 		return C.goggml_tensor_set_n(&c.tensors[0], unsafe.Pointer(&data[0]), &c.offsets[0], &c.sizes[0], &c.ats[0], C.size_t(len(c.sizes)))
 	})
 }
 
-// ReadPieces reads pieces of several tensors in one call; see [WritePieces]. C:
+// ReadChunks reads chunks of several tensors in one call; see [WriteChunks]. C:
 // ggml_backend_tensor_get_n.
-func ReadPieces(data []byte, p ...Piece) error {
-	return transferPieces(data, p, reads, func(c pieces) *C.char {
+func ReadChunks(data []byte, p ...Chunk) error {
+	return transferChunks(data, p, reads, func(c chunks) *C.char {
 		return C.goggml_tensor_get_n(&c.tensors[0], unsafe.Pointer(&data[0]), &c.offsets[0], &c.sizes[0], &c.ats[0], C.size_t(len(c.sizes)))
 	})
 }
 
-// transferPieces calls f with the pieces that are not empty, with their tensors retained.
-func transferPieces(data []byte, list []Piece, use dataUse, f func(pieces) *C.char) error {
-	var c pieces
+// transferChunks calls f with the chunks that are not empty, with their tensors retained.
+func transferChunks(data []byte, list []Chunk, use dataUse, f func(chunks) *C.char) error {
+	var c chunks
 	for _, p := range list {
 		t := made(p.Tensor)
-		if err := t.missing(); err != nil {
-			return err
-		}
-		release, err := retainChecked(t.ctx.withDependencies())
+		release, err := t.retain()
 		if err != nil {
-			return during(err, t.operand())
+			return err
 		}
 		defer release()
 		if err := p.check(t, int64(len(data)), use); err != nil {
@@ -72,8 +69,8 @@ func transferPieces(data []byte, list []Piece, use dataUse, f func(pieces) *C.ch
 	return nil
 }
 
-// check requires that the piece lies in the tensor, which is retained, and in a slice of n bytes.
-func (p Piece) check(t *Tensor, n int64, use dataUse) error {
+// check requires that the chunk lies in the tensor, which is retained, and in a slice of n bytes.
+func (p Chunk) check(t *Tensor, n int64, use dataUse) error {
 	if p.Size < 0 || p.At < 0 || p.At > n || p.Size > n-p.At {
 		return t.errorf(nil, "%d bytes at %d reach beyond the slice, which has %d", p.Size, p.At, n)
 	}

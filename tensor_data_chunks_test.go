@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Pieces of tensors on all devices at once, views and tensors of system memory among them.
-func TestPieces(t *testing.T) {
+// Chunks of tensors on all devices at once, views and tensors of system memory among them.
+func TestChunks(t *testing.T) {
 	var tensors []*ggml.Tensor
 	for _, d := range append(allDevices(t), nil) {
 		c := ggml.NewContext()
@@ -28,20 +28,20 @@ func TestPieces(t *testing.T) {
 		tensors = append(tensors, x, view)
 	}
 	data := optest.Normal(1, 2*len(tensors))
-	var pieces []ggml.Piece
+	var chunks []ggml.Chunk
 	for i, x := range tensors {
-		pieces = append(pieces, ggml.Piece{Tensor: x, Offset: 4 * int64((i+1)%2), Size: 4, At: 8 * int64(i)}, ggml.Piece{Tensor: x, At: 1})
+		chunks = append(chunks, ggml.Chunk{Tensor: x, Offset: 4 * int64((i+1)%2), Size: 4, At: 8 * int64(i)}, ggml.Chunk{Tensor: x, At: 1})
 	}
-	require.NoError(t, ggml.WritePieces(bytesOf(data), pieces...))
+	require.NoError(t, ggml.WriteChunks(bytesOf(data), chunks...))
 	got := make([]float32, len(data))
-	require.NoError(t, ggml.ReadPieces(bytesOf(got), pieces...))
+	require.NoError(t, ggml.ReadChunks(bytesOf(got), chunks...))
 	for i, x := range tensors {
 		require.Equal(t, []float32{data[2*i], 0}, got[2*i:2*i+2])
 		if i%2 == 0 {
 			require.Equal(t, []float32{0, data[2*i], 0, 0, 0, data[2*i+2], 0, 0}, need.Value(ggml.Read[float32](x))(t))
 		}
 	}
-	require.NoError(t, ggml.WritePieces(nil))
+	require.NoError(t, ggml.WriteChunks(nil))
 
 	copies := ggml.NewContext()
 	defer copies.Close()
@@ -58,13 +58,13 @@ func TestPieces(t *testing.T) {
 	require.NoError(t, ggml.CopyTensors(nil, nil))
 }
 
-func TestPiecesMisuse(t *testing.T) {
+func TestChunksMisuse(t *testing.T) {
 	x := optest.Leaves(t, 2, 4)
 	p := make([]byte, 16)
 	closed := ggml.NewContext()
 	gone := closed.NewTensor(ggml.F32, 4)
 	closed.Close()
-	for want, piece := range map[string]ggml.Piece{
+	for want, chunk := range map[string]ggml.Chunk{
 		"use of nil": {Size: 4},
 		"12 bytes at offset 8 reach beyond the tensor, which has 16": {Tensor: x[0], Offset: 8, Size: 12},
 		"4 bytes at offset -1 reach":                                 {Tensor: x[0], Offset: -1, Size: 4},
@@ -74,9 +74,9 @@ func TestPiecesMisuse(t *testing.T) {
 		"4 bytes at 17 reach":                                        {Tensor: x[0], Size: 4, At: 17},
 		"closed":                                                     {Tensor: gone, Size: 4},
 	} {
-		good := ggml.Piece{Tensor: x[1], Size: 4}
-		require.ErrorContains(t, ggml.WritePieces(p, good, piece), want)
-		require.ErrorContains(t, ggml.ReadPieces(p, good, piece), want)
+		good := ggml.Chunk{Tensor: x[1], Size: 4}
+		require.ErrorContains(t, ggml.WriteChunks(p, good, chunk), want)
+		require.ErrorContains(t, ggml.ReadChunks(p, good, chunk), want)
 	}
 	require.ErrorContains(t, ggml.CopyTensors(x[:1], x), "a destination for each source")
 	require.ErrorContains(t, ggml.CopyTensors([]*ggml.Tensor{nil}, x[:1]), "a tensor is nil")
