@@ -201,7 +201,7 @@ func TestGGUFLoad(t *testing.T) {
 func TestGGUFAddTensor(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
-	a := c.NewTensor(ggml.F32, 300, 1000).SetName("a") // more than one piece
+	a := c.NewTensor(ggml.F32, 300, 1000).SetName("a") // more than one chunk
 	b := c.NewTensor(ggml.Q4_0, 32, 2).SetName("b")
 	g := newGGUF(t, keyValue{"k", "v"})
 	require.ErrorIs(t, g.AddTensor(a), ggml.ErrNotAllocated)

@@ -314,10 +314,10 @@ func (t *Tensor) write(p []byte, offset int64) error {
 func (t *Tensor) writeRepacked(p []byte, offset int64) *C.char {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	piece := &C.goggml_piece{data: unsafe.Pointer(&p[0]), offset: C.size_t(offset), size: C.size_t(len(p))}
+	chunk := &C.goggml_chunk{data: unsafe.Pointer(&p[0]), offset: C.size_t(offset), size: C.size_t(len(p))}
 	pinner.Pin(&p[0])
-	pinner.Pin(piece)
-	r, err := computethread.Job{Func: C.goggml_tensor_set_piece, A: unsafe.Pointer(t.t), B: unsafe.Pointer(piece)}.Run()
+	pinner.Pin(chunk)
+	r, err := computethread.Job{Func: C.goggml_tensor_set_chunk, A: unsafe.Pointer(t.t), B: unsafe.Pointer(chunk)}.Run()
 	if err != nil {
 		return C.CString(err.Error())
 	}

@@ -23,9 +23,9 @@ goggml_error goggml_tensor_set(struct ggml_tensor *tensor, const void *data, siz
 	GUARDED_VOID(ggml_backend_tensor_set(goggml_with_buffer(tensor, &room), data, offset, size))
 }
 
-goggml_int goggml_tensor_set_piece(void *tensor, void *arg) {
-	const goggml_piece *piece = arg;
-	return (goggml_int){.error = goggml_tensor_set(tensor, piece->data, piece->offset, piece->size)};
+goggml_int goggml_tensor_set_chunk(void *tensor, void *arg) {
+	const goggml_chunk *chunk = arg;
+	return (goggml_int){.error = goggml_tensor_set(tensor, chunk->data, chunk->offset, chunk->size)};
 }
 
 goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size) {

@@ -5,12 +5,12 @@
 #include "arena.h"
 
 goggml_error goggml_tensor_set(struct ggml_tensor *tensor, const void *data, size_t offset, size_t size);
-// goggml_tensor_set for a compute thread; the argument is a goggml_piece.
+// goggml_tensor_set for a compute thread; the argument is a goggml_chunk.
 typedef struct {
 	const void *data;
 	size_t offset, size;
-} goggml_piece;
-goggml_int goggml_tensor_set_piece(void *tensor, void *piece);
+} goggml_chunk;
+goggml_int goggml_tensor_set_chunk(void *tensor, void *chunk);
 goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size);
 goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, size_t offset, size_t size);
 goggml_error goggml_tensor_copy(struct ggml_tensor *src, struct ggml_tensor *dst);
