@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -52,6 +54,7 @@ type peftRun struct {
 	Alpha                                    float32
 	Rate, Beta1, Beta2, Epsilon, Decay, Clip float64
 	Checkpointing                            bool
+	Memory                                   uint64 // with Checkpointing, of our program: it recomputes as little as this allows; 0: all
 	ComputeType                              ggml.Type
 }
 
@@ -101,16 +104,28 @@ func comparePEFT(b *testing.B, python string, bf16 bool, r peftRun) {
 	if bf16 {
 		programs = append(programs, startPEFT(b, python, &r, "BF16", "bfloat16"))
 	}
+	references := len(programs)
 	programs = append(programs, startLikePEFT(b, r))
 	if kernels.HasI8() {
-		r.ComputeType = ggml.I8
-		fewer := startLikePEFT(b, r)
-		fewer.weights += "-i8"
-		programs = append(programs, fewer)
+		fewer := r
+		fewer.ComputeType = ggml.I8
+		programs = append(programs, startLikePEFT(b, fewer))
+		programs[len(programs)-1].weights += "-i8"
 	}
 	var samplers []func() time.Duration
 	for _, p := range programs {
 		samplers = append(samplers, p.step(b))
+	}
+	if r.Checkpointing {
+		limited := &peftProgram{name: "goggml-half-memory", weights: "Q8_0"}
+		programs = append(programs, limited)
+		samplers = append(samplers, func() time.Duration {
+			if limited.process == nil { // PEFT's programs, whose memory is known only now, have made a step
+				r.Memory = leastMemory(programs[:references]) / 2
+				limited.process = startLikePEFT(b, r).process
+			}
+			return limited.step(b)()
+		})
 	}
 	turns := testutil.InTurn(r.Steps-1, 0, samplers...)
 	faster := 0
@@ -125,6 +140,15 @@ func comparePEFT(b *testing.B, python string, bf16 bool, r peftRun) {
 			b.ReportMetric(float64(p.process.Peak)/float64(programs[faster].process.Peak), "memory×PEFT")
 		})
 	}
+}
+
+// leastMemory returns the memory of the program that has taken least so far.
+func leastMemory(programs []*peftProgram) uint64 {
+	least := programs[0].process.Peak
+	for _, p := range programs[1:] {
+		least = min(least, p.process.Peak)
+	}
+	return least
 }
 
 // takesBF16 reports whether PyTorch multiplies BF16 at least a tenth as fast as F32. Without instructions for BF16, a step of
@@ -249,11 +273,20 @@ var trainLikePEFT = testutil.NewProcess("trainLikePEFT", func(r peftRun, serve f
 	if err != nil {
 		return err
 	}
-	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, train.Options{
+	trained, o := train.Trainables{Adapters: a.WithScale(1)}, train.Options{
 		Schedule: train.Schedule{Peak: r.Rate, Floor: r.Rate, Steps: r.Steps},
 		AdamW:    train.AdamW{Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, Decay: r.Decay, Clip: r.Clip},
 		Batch:    r.rowsOfStep(), Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType, Loss: loss,
-	})
+	}
+	if r.Memory > 0 {
+		o.Checkpointing = train.CheckpointingAuto
+		plan := train.Plan{Model: m, Trained: trained, Data: d, Options: o, Available: layout.Sizes{int64(r.Memory)}, IsLimit: true, Program: int64(rss.Now())}
+		if o.Memory, err = plan.StepMemory(); err != nil {
+			return err
+		}
+		debug.FreeOSMemory() // return the memory of the measured graphs to the system
+	}
+	t, err := train.New(m, trained, d, o)
 	if err != nil {
 		return err
 	}

@@ -315,9 +315,10 @@ var (
 	peftSection = section{
 		title: "LoRA in F32 and BF16",
 		text: "Rank 8 on all seven linear layers of every block, AdamW, no gradient checkpointing unless it says so; at 28 million parameters 60 steps of " +
-			"2 × 256 tokens, at 1.1 billion 6 of 512, of which the first is not timed. PEFT gets the " +
+			"2 × 256 tokens, at 1.1 billion 5 of 512. PEFT gets the " +
 			"Q8_0 weights dequantised, so that both compute the same function; it keeps its adapters in F32. With Q8_0-i8, on processors with VNNI or AMX, gradients " +
-			"are multiplied in 8 bits (--compute-type i8). Steps of all programs are taken in turn; the speed beside " +
+			"are multiplied in 8 bits (--compute-type i8). With checkpointing, PEFT and goggml recompute all layers, and goggml-half-memory as little as half of the " +
+			"least memory of PEFT's programs allows (--memory). Steps of all programs are taken in turn; the speed beside " +
 			"the faster PEFT's is the median of the ratios of each turn. Loading is not timed; memory is the largest resident size of the process.",
 		views: []view{
 			table{from: []string{"BesidePEFT"}, rows: []key{{"model", "model"}, {"checkpointing", "checkpointing"}, {"program", "program"}, {"weights", "weights"}}, columns: append(
