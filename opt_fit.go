@@ -148,8 +148,8 @@ type FitOptions struct {
 	Loss      LossType
 	Optimizer OptimizerType
 
-	// LearningRate is the learning rate of every step; 0 means the default. All other settings are
-	// those of DefaultOptimizerParams.
+	// LearningRate is the learning rate of every step; 0 means the default. DefaultOptimizerParams has
+	// all other settings.
 	LearningRate float32
 	// Params, if given, returns the settings, such as the learning rate, of each step instead;
 	// epoch and iteration count from 1.

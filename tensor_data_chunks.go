@@ -21,7 +21,7 @@ type chunks struct {
 }
 
 // WriteChunks writes chunks of several tensors in one call, which some devices do at once. The tensors
-// may lie on different devices, and those of repacked weights are refused. After an error some chunks
+// may lie on different devices; tensors of repacked weights are refused. After an error some chunks
 // may have been written. C: ggml_backend_tensor_set_n.
 func WriteChunks(data []byte, p ...Chunk) error {
 	return transferChunks(data, p, writes, func(c chunks) *C.char {

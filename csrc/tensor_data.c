@@ -43,7 +43,7 @@ goggml_error goggml_tensor_copy(struct ggml_tensor *src, struct ggml_tensor *dst
 	GUARDED_VOID(ggml_backend_tensor_copy(goggml_with_buffer(src, &room[0]), goggml_with_buffer(dst, &room[1])))
 }
 
-// Replaces n tensors by those of goggml_with_buffer. Returns their room, which the caller frees.
+// Replaces n tensors by what goggml_with_buffer makes of them. Returns their room, which the caller frees.
 static struct ggml_tensor *goggml_with_buffers(struct ggml_tensor **tensors, size_t n) {
 	struct ggml_tensor *room = malloc(n * sizeof *room);
 	for (size_t i = 0; i < n; i++) { tensors[i] = goggml_with_buffer(tensors[i], &room[i]); }

@@ -223,8 +223,8 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 //
 //	softmax(scale · a) over the keys that a query sees, 0 for the others
 //
-// The bounds of visible keys are those of an [Attention], with an element for each position, and so
-// are the options of scores, which must be capped already. It is
+// The bounds of visible keys and the options of scores are as in an [Attention]; bounds have an element for each position, and
+// scores must be capped already. It is
 // [ggml.Context.SoftMaxExtInPlace] without a mask in memory.
 func causalSoftMaxInPlace(c *ggml.Context, a *ggml.Tensor, of Attention, scale float32, position int) *ggml.Tensor {
 	all, o := operands{a}, of.Scores

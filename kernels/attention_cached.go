@@ -24,7 +24,7 @@ var cachedAttention = &ggml.NativeOp{
 //
 // Q is F32 [size, n, heads, batch]; K [size, keys, groups, batch] and V [value size, keys, groups, batch] have any float or
 // quantised type; heads/groups heads share the keys and values of a group. The mask is F16 [keys, n, 1, batch], −∞ for
-// hidden keys. All have contiguous rows. The options are those of [ggml.Context.FlashAttention]. A query that sees no key
+// hidden keys. All have contiguous rows. [ggml.Context.FlashAttention] has the same options. A query that sees no key
 // gets zeros.
 //
 // It is FlashAttention for many queries, with all products and sums in F32. Only the scores of a block of queries and a

@@ -45,7 +45,7 @@ struct kern_q6_k {
 	uint16_t d;
 };
 
-// The values of 4-bit elements of IQ4_NL and IQ4_XS, and twice those of E2M1, a float of 4 bits.
+// The values of 4-bit elements of IQ4_NL and IQ4_XS, and twice the values of E2M1, a float of 4 bits.
 static const int8_t kern_iq4_table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 static const int8_t kern_e2m1_table[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 

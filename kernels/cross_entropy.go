@@ -55,7 +55,7 @@ func withNormalisers(c *ggml.Context, logits, all *ggml.Tensor) (losses, normali
 }
 
 // SoftmaxCrossEntropyGradInPlace replaces the logits [vocab, n] by the gradient of Σ weights · losses,
-// and returns a view of it. The normalisers are those of [SoftmaxCrossEntropy]; weights are F32 of n
+// and returns a view of it. The normalisers are from [SoftmaxCrossEntropy]; weights are F32 of n
 // elements:
 //
 //	dlogits = weight · (softmax(logits) − onehot(label))

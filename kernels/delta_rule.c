@@ -308,8 +308,8 @@ static struct kern_delta_memory kern_delta_memory(int64_t size, int64_t n, bool 
 	return m;
 }
 
-// Adds a panel of a head to the gradients. The states before blocks are computed first, then those of a block, from the last to
-// the first, again.
+// Adds a panel of a head to the gradients. It computes the states before blocks first, and then again the states within each
+// block, from the last block to the first.
 static void kern_delta_panel_back(struct kern_delta_grads to, const struct kern_delta_head *h, struct kern_delta_memory m, int64_t first, float scale) {
 	int64_t size = h->size, n = h->n, columns = kern_min(size - first, KERN_DELTA_PANEL), blocks = kern_ceil_div(n, KERN_DELTA_BLOCK);
 	size_t bytes = size * sizeof *m.ds;
@@ -353,7 +353,7 @@ static void kern_delta_panels_back(struct kern_delta_grads to, const struct kern
 	}
 }
 
-// Where the gradients of a head of a row go, if those of all begin at q.
+// Where the gradients of a head of a row go, if the gradients of all heads and rows begin at q.
 static struct kern_delta_grads kern_delta_grads_of(float *q, struct kern_delta_rule_params p, const struct kern_delta_head *h, int64_t keys, int64_t rows,
 		int64_t row, int64_t head) {
 	int64_t heads = h->number_stride, all = rows * h->n, token = row * h->n, key = keys * h->size, value = heads * h->size, width = 2 * key + value;

@@ -134,7 +134,7 @@ void kern_delta_decay_state(const struct kern_delta_chunk *c, float *s) {
 
 __attribute__((always_inline)) static inline float kern_delta_flush(float x) { return x < KERN_DELTA_TINY ? 0 : x; }
 
-// The decays of a token, which come from those of the token before it.
+// The decays of a token, computed from the decays of the token before it.
 KERN_CLONES static void kern_delta_next_decays(float *column, float decay) {
 	for (int j = 0; j < CHUNK; j++) {
 		column[j] = kern_delta_flush(column[j - CHUNK] * decay);

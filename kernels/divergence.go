@@ -58,7 +58,7 @@ func SoftmaxDivergence(c *ggml.Context, x Divergence) (losses, slopes *ggml.Tens
 }
 
 // SoftmaxDivergenceGradInPlace replaces the logits [vocab, n] by the gradient of Σ weights · losses, and returns a view
-// of it. labels and slopes are those of [SoftmaxDivergence]; weights are F32 of n elements. With the derivative h along
+// of it. labels and slopes are as in [SoftmaxDivergence]; weights are F32 of n elements. With the derivative h along
 // each probability q of the divergence:
 //
 //	dlogits = weight · q · (h − Σ q · h)

@@ -136,7 +136,7 @@ static struct kern_rows_f32 kern_block_rows(const struct kern_product_int *p, in
 }
 
 // Multiplies a micro-tile at row i of the chunk and column j by depths [k0, k1). Panels of A for their blocks are a_block bytes
-// apart, those of B follow each other.
+// apart, and panels of B follow each other.
 static void kern_multiply_tile(const struct kern_product_int *p, const struct kern_integers *in, int64_t k0, int64_t k1, int64_t i, int64_t j,
 		const char *a, int64_t a_block, const char *b, bool accumulate) {
 	int64_t m = kern_min(KERN_MR, p->m1 - p->m0 - i), n = kern_min(KERN_NR, p->n1 - j);
@@ -199,7 +199,7 @@ static void kern_gemm_int(struct ggml_tensor *dst, bool grad_input, bool i8, int
 	int first = ((const struct kern_gemm_int_params *)kern_params(dst))->first;
 	int64_t m = dst->ne[0], n = dst->ne[1], matrices = dst->ne[2] * dst->ne[3], least = KERN_MR;
 	for (int i = first; grad_input && i + 2 < GGML_MAX_SRC && dst->src[i] != NULL; i += 3) {
-		least = kern_max(least, ggml_blck_size(dst->src[i]->type)); // rows of the result lie along those of the weight
+		least = kern_max(least, ggml_blck_size(dst->src[i]->type)); // rows of the result lie along the weight's
 	}
 	int64_t nc = KERN_NC_INT, mc = kern_smaller(kern_max(KERN_MC_INT, least), least, m, kern_ceil_div(n, nc) * matrices);
 	nc = kern_smaller(nc / KERN_NR, 1, kern_ceil_div(n, KERN_NR), kern_ceil_div(m, mc) * matrices) * KERN_NR;

@@ -6,7 +6,7 @@
 #include "kern.h"
 #include "scratch.h"
 
-// Columns, counted over [used, n], sorted by expert: those of expert i are first[i] up to first[i +
+// Columns, counted over [used, n], sorted by expert: expert i has columns first[i] up to first[i +
 // 1]; columns with an invalid index follow the last expert. They lie in scratch memory until the
 // next call.
 struct kern_groups {

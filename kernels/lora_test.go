@@ -32,7 +32,7 @@ func loraCases() []opCase {
 		Name: "lora_update_owned", Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.GEMM, Runs: 12, InPlace: true,
 		Operands: func(d *draw) []operand {
 			m, n := d.Size(700), d.Size(40)
-			const adapters, rank = 5, 3 // a column's factors are zero but those of one adapter
+			const adapters, rank = 5, 3 // a column has factors of one adapter, and zeros
 			h := d.F32(adapters*rank, n)
 			for i := range n {
 				own := d.Int64N(adapters + 1) // the last has none

@@ -82,7 +82,7 @@ struct kern_factors {
 KERN_AXPY(kern_axpy_f32, float, )
 KERN_AXPY(kern_axpy_bf16, uint16_t, kern_from_bf16)
 
-// Skips the zeros at both ends of a column's factors: with a mixture of adapters all are zero but those of its own.
+// Skips the zeros at both ends of a column's factors: with a mixture of adapters, only a column's own adapters have factors.
 static struct kern_factors kern_factors_of(const float *column, int64_t r) {
 	struct kern_factors f = {.from = 0, .to = r};
 	while (f.from < f.to && column[f.from] == 0) { f.from++; }

@@ -150,7 +150,7 @@ KERN_INLINE __m256 kern_butterfly_lanes(__m256 x, __m256 exchanged, const int di
 	return _mm256_add_ps(_mm256_xor_ps(x, sign), exchanged);
 }
 
-// Returns the signs of 8 elements: those of i are the parity of i & i / 2, to which lanes 0 to 7 add their own.
+// Returns the signs of 8 elements: the parity of i & i / 2, to which lanes 0 to 7 add their own.
 KERN_INLINE __m256 kern_signs(int64_t i) {
 	const __m256 lanes = _mm256_setr_ps(0.0f, 0.0f, 0.0f, -0.0f, 0.0f, 0.0f, -0.0f, 0.0f);
 	// Bit 3 of the index meets bit 2 of the lane.

@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Ops that servers of package rpc compute for clients: those of training in F32 and BF16. The functions that make an op
+// Ops that servers of package rpc compute for clients: the ops of training in F32 and BF16. The functions that make an op
 // check its operands, whoever gives them. Kernels read no row number that they have not checked: an expert or a label that
 // does not exist makes NaN, and bounds of keys are clamped.
 

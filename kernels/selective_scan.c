@@ -46,7 +46,7 @@ static void kern_scan_all(const struct kern_scan_isa *isa, float *to, const floa
 
 static int64_t kern_scan_group(const struct ggml_tensor *y, int64_t head) { return head / (y->ne[1] / y->src[3]->ne[1]); }
 
-// The operands of a head of a row, without steps and decays. dots has those of all rows.
+// The operands of a head of a row, without steps and decays. dots are the dot products of all rows.
 static struct kern_scan kern_scan_of(struct ggml_tensor *y, int64_t row, int64_t head, float *dots) {
 	const struct ggml_tensor *x = y->src[0], *b = y->src[3], *c = y->src[4];
 	int64_t group = kern_scan_group(y, head);

@@ -48,7 +48,7 @@ func Open(path string, o Options) (*Model, error) {
 }
 
 // New serves a model that the caller has opened, with the adapters of Options.Session, and closes after this one. Options are
-// those of [Open], without Adapters and Layout.
+// as for [Open], without Adapters and Layout.
 func New(weights *model.Model, o Options) (*Model, error) {
 	if len(o.Adapters) > 0 {
 		return nil, errors.New("Options.Adapters are set: open them, and give them in Options.Session.Adapters")

@@ -52,8 +52,8 @@ type Options struct {
 // that builds such an op, and computes it if the result matches the client's description, in the
 // client's memory; row numbers are checked before use. So it refuses the same operands as the
 // binding, and additionally custom ops, whose parameters are addresses, and a few layouts that a
-// GPU would support but the CPU does not. Of native ops ([ggml.NativeOp]) its CPU computes those of
-// [ggml.RegisterRemoteOps], which clients name: the ops of training in package kernels. It disconnects a client that sends a refused op, and logs
+// GPU would support but the CPU does not. Of native ops ([ggml.NativeOp]) its CPU computes what
+// [ggml.RegisterRemoteOps] has registered and clients name: the ops of training in package kernels. It disconnects a client that sends a refused op, and logs
 // the reason ([ggml.SetLogger]); the log has a line for every client. A client cannot connect
 // servers with each other to sum tensors, as with ggml's server (with llama.cpp's --split-mode
 // tensor the client then sums).

@@ -38,8 +38,8 @@ func smallRuns(t *testing.T, flags ...string) (in func(name string) string, trai
 }
 
 // A run stays within the memory of --fit. It runs with four sizes, each of which computes the same steps in
-// another way, in a control group with that limit and without swap, if the system allows one. Losses equal
-// those of a run without --fit, except for rounding. Samples that are too long to fit are cut, with a message.
+// another way, in a control group with that limit and without swap, if the system allows one. Losses are
+// the same as without --fit, except for rounding. Samples that are too long to fit are cut, with a message.
 func TestFitStaysWithin(t *testing.T) {
 	need.Time(t, "trains a model of 28 M parameters five times")
 	in, train := smallRuns(t, "--valid-split", "0.1", "--valid-samples", "2")
@@ -75,7 +75,7 @@ func TestFitStaysWithin(t *testing.T) {
 }
 
 // A run stays within --memory, in a control group with that limit if the system allows one, and uses what it is given: the
-// losses are those of a run that keeps all results, and the peak rises with the limit.
+// losses are the same as if all results were kept, and the peak rises with the limit.
 func TestMemoryStaysWithin(t *testing.T) {
 	need.Time(t, "trains a model of 28 M parameters four times")
 	in, train := smallRuns(t, "--ctx", "128", "--valid-split", "0")

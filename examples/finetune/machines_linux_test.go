@@ -455,7 +455,7 @@ func TestProcessIsMute(t *testing.T) {
 	}
 }
 
-// An interrupt of one process stops all; the files are those of the last complete step.
+// An interrupt of one process stops all; the files are of the last complete step.
 func TestInterruptedProcess(t *testing.T) {
 	need.Time(t, "starts many processes")
 	files := t.TempDir()

@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// onPolicyFlags let the student answer prompts of the data. The other names are those of TRL's GKD trainer and of ms-swift.
+// onPolicyFlags let the student answer prompts of the data. The other names are from TRL's GKD trainer and from ms-swift.
 type onPolicyFlags struct {
 	OnPolicy       float64 `name:"on-policy" aliases:"lmbda" setting:"loss" range:"[0,1]" default:"0" help:"Share of the samples of each step that the model in training answers itself, by sampling; the teacher scores what it said instead of the answer in the data. So the model learns from its own mistakes (on-policy distillation). The teacher then stays in memory. With 1, the answers in the data are not used." group:"Teacher"`
 	OnPolicyTokens int     `name:"on-policy-tokens" aliases:"max-new-tokens,max-completion-length" setting:"loss" range:"[1,)" default:"128" help:"Tokens of an answer of --on-policy, at most." group:"Teacher"`

@@ -16,10 +16,10 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// teacherFlags make the loss the divergence from a teacher's probabilities. Their names are those of TRL's GKD trainer
-// and of ms-swift, where these do not mean something else here.
+// teacherFlags make the loss the divergence from a teacher's probabilities. Their names are from TRL's GKD trainer
+// and from ms-swift, unless a name means something else here.
 type teacherFlags struct {
-	Teacher     []string `name:"teacher" sep:"none" aliases:"teacher-model,teacher-model-name-or-path" placeholder:"[NAME=]FILE" help:"GGUF model whose probabilities of the next token are imitated, at the trained tokens of the data, instead of the answers alone: knowledge distillation. With another vocabulary than that of --model-base, it is imitated where tokens of both begin and end at the same bytes. Its scores are computed once before training, and kept in --cache-dir. Given several times, with names, a record chooses its teacher by the key teacher; one without the key has the first." group:"Teacher" basic:""`
+	Teacher     []string `name:"teacher" sep:"none" aliases:"teacher-model,teacher-model-name-or-path" placeholder:"[NAME=]FILE" help:"GGUF model whose probabilities of the next token are imitated, at the trained tokens of the data, instead of the answers alone: knowledge distillation. If its vocabulary is not the vocabulary of --model-base, it is imitated where tokens of both begin and end at the same bytes. Its scores are computed once before training, and kept in --cache-dir. Given several times, with names, a record chooses its teacher by the key teacher; one without the key has the first." group:"Teacher" basic:""`
 	TeacherLoRA []string `name:"teacher-lora" aliases:"teacher-adapters" sep:"none" placeholder:"[NAME=]FILE[=SCALE]" help:"GGUF adapter of the teacher of that name, or of the first, or the folder of a run. Can be given several times. The teacher may be --model-base itself, with an adapter." group:"Teacher"`
 	TopK        int      `name:"teacher-top-k" aliases:"gkd-logits-topk" setting:"loss" range:"[1,)" default:"64" help:"The teacher's most likely tokens that are imitated one by one; all others together count as one more. The scores take about seven bytes of disk for each of them, at each trained token." group:"Teacher"`
 	TeacherBeta float64  `name:"teacher-beta" setting:"loss" range:"[0,1]" default:"0" help:"Divergence between the probabilities, as beta of TRL's GKD trainer: 0 is the forward KL divergence, by which all that the teacher says gets likely; 1 the reverse one, by which what it does not say gets unlikely; between, the generalised Jensen-Shannon divergence." group:"Teacher"`

@@ -182,7 +182,7 @@ func (p *trainCommand) check() error {
 // result returns the adapter file to write.
 func (p *trainCommand) result() run.SavedFile { return p.Result(p.Named("lora-out"), p.LoRAOut) }
 
-// inputs returns the input files, without those of training.Flags.
+// inputs returns the input files, without the files of training.Flags.
 func (p *trainCommand) inputs() []cli.File {
 	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}, {Flag: "--ref-lora", Path: p.RefLoRA}}
 	list = append(list, p.teachers.files()...)

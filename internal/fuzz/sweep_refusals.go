@@ -31,8 +31,8 @@ func operand(i int) func(v variation) bool {
 }
 
 var refusals = []refusal{
-	{"Im2Col Im2Col3D", operand(0), "of the kernel only the shape counts: it is that of the convolution, with what this takes"},
-	{"Im2ColBack", operand(1), "of the kernel only the shape counts: it is that of the convolution, with what this takes"},
+	{"Im2Col Im2Col3D", operand(0), "only the kernel's shape counts: it takes the types and layouts that the convolution takes"},
+	{"Im2ColBack", operand(1), "only the kernel's shape counts: it takes the types and layouts that the convolution takes"},
 	{
 		"Conv1D Conv2D Conv3D ConvDepthwise1D ConvDepthwise2D", typed,
 		"convolutions take data of F32 and kernels of F32 and F16: only those that are made of im2col and a product could take more",
@@ -52,7 +52,7 @@ var refusals = []refusal{
 	{"SetRows", typed, "numbers become whole numbers by a Cast only"},
 	{
 		"ConvDepthwise1D ConvTranspose1D ConvTranspose2D CrossEntropyLoss LeakyRelu LeakyReluInPlace SiluBack", laid,
-		"the kernel knows one distance between rows, so that of the layouts with gaps it takes some: contiguous is what can be relied on",
+		"the kernel knows one distance between rows, so it takes some layouts with gaps: only contiguous ones can be relied on",
 	},
 	{
 		"CrossEntropyLossBack Pool1D Pool2D Pool2DBack SoftMaxBack SoftMaxBackInPlace SSMConv SSMScan SSMScanStates " +

@@ -212,7 +212,7 @@ func (b *adaptedBase) measureVariants(t *testing.T) {
 type adapterErrors struct {
 	effect         float64 // of the adapter on stock's logits
 	base, adapted  float64 // ours against stock's, without and with adapter
-	rounded, stock float64 // our and stock's logits with adapter against those of a base in F32
+	rounded, stock float64 // our and stock's logits with adapter against logits of a base in F32
 	variants       float64 // between stock's CPU plugins
 }
 

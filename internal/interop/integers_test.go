@@ -50,7 +50,7 @@ func integerTrainer(t *testing.T, m *model.Model, rows *data.Dataset, compute gg
 	return trainer
 }
 
-// requireTrue compares the gradients of some steps; in the first one those of A are 0.
+// requireTrue compares the gradients of some steps; in the first step the gradients of A are 0.
 func requireTrue(t *testing.T, name string, m *model.Model, rows *data.Dataset, compute ggml.Type, steps ...int) {
 	t.Helper()
 	last := slices.Max(steps)

@@ -87,7 +87,7 @@ func readQuestions(t *testing.T, name string) (q questions) {
 	return q
 }
 
-// right counts the answers that are those of the questions, word for word.
+// right counts the answers that agree with the questions' answers word for word.
 func (q questions) right(answers []answer) (n int) {
 	for i, a := range answers {
 		if strings.TrimSpace(a.Content) == q.answers[i] {

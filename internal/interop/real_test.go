@@ -50,7 +50,7 @@ func loadReal(t *testing.T) *model.Model {
 const realText = "The committee met on Tuesday to discuss the new library. Its roof leaks, and 40 % of the books are damp; " +
 	"the architect, Ms. O'Neill, proposes copper. \"It lasts a century,\" she said, and costs £12,500.\n\n1. Repair\n2. Replace\n"
 
-// Our logits of a real model are as exact as those of stock's CPU plugins, and as close to them as they are to
+// Our logits of a real model are as exact as the logits of stock's CPU plugins, and as close to them as they are to
 // each other: activations are rounded to 8 bits, and 30 layers amplify the cases in which another order of sums
 // rounds differently. With F32 weights the logits are equal.
 func TestInteropRealLogits(t *testing.T) {

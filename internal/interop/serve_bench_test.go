@@ -59,7 +59,8 @@ func BenchmarkInteropServe(b *testing.B) {
 	}
 }
 
-// isShort selects rows: all of the small model but long prompts of many clients, and of the mixture those of few and of many.
+// isShort selects rows: of the small model all but long prompts of many clients, and of the mixture rows of few and of many
+// clients.
 func isShort(c arch.Config, adapters, clients, prompt int) bool {
 	long := prompt > 32
 	if c.Experts > 0 {

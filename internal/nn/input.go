@@ -136,7 +136,7 @@ func (t *Tape) TokenIDs(n int64) *ggml.Tensor {
 // A PositionInput is the input of positions, I32, or of their negation, by which some kernels rotate back.
 type PositionInput func(negated bool) *ggml.Tensor
 
-// Positions are those of n tokens [n].
+// Positions returns the positions of n tokens [n].
 func (t *Tape) Positions(n int64) PositionInput { return t.positions("positions", n, 1) }
 
 // SectionPositions are Positions [4·n] for RoPE of sections: the first three of a text are the same,

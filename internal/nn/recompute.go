@@ -66,8 +66,8 @@ func (r *Recomputation) memo(g *ggml.Graph, layer int, tokens columnRange) *memo
 // each of their bytes are kept together, after all others: norms, activations and rotations.
 const perByte, cheap = 10, 64
 
-// Results lists the results that a graph recomputes: those first that save most work for a byte of memory, and of equal
-// ones those of the last layers, whose memory the backward pass frees first.
+// Results lists the results that a graph recomputes. First come results that save most work for a byte of memory; of equal
+// ones, results of the last layers, whose memory the backward pass frees first.
 func (r *Recomputation) Results() []KeptResult {
 	if r == nil || r.graph == nil {
 		return nil

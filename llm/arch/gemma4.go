@@ -83,8 +83,8 @@ func gemma4Attention(c *Config, i int, a *Attention) {
 	a.FusedQKV = false // stock llama.cpp reads three
 }
 
-// shareKV makes all layers from first on read the keys and values of the two layers before it: local layers those of
-// layer first−2, the others those of layer first−1.
+// shareKV makes all layers from first on read the keys and values of the two layers before it: local layers read layer
+// first−2, the others layer first−1.
 func (c *Config) shareKV(i int, a *Attention, first int) {
 	if i < first {
 		return

@@ -104,7 +104,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 	}, 1, o)
 }
 
-// PreparePairs is like Prepare for rows of two samples, which a loss compares: those of [Encoder.EncodePair], or nil
+// PreparePairs is like Prepare for rows of two samples, which a loss compares: what [Encoder.EncodePair] returns, or nil
 // to omit the example. Each side has at most Length predicted tokens, and the rows of the data set twice as many.
 // A pair is omitted, and counted in Stats.Empty, if cutting leaves a side without a trained token, or both sides with the
 // same tokens.

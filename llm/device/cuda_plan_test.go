@@ -31,7 +31,7 @@ var fusedKernels = []fusedKernel{
 		func(s cudaStep) []gpucost.Work { return s.attention(5, 1/0.6, 8) },
 	},
 	{
-		"product with LoRA in its tiles", "products of B and Aᵀ, and sums of these with those of W", "CUDA, Vulkan",
+		"product with LoRA in its tiles", "products of B and Aᵀ, added to the products of W", "CUDA, Vulkan",
 		func(w gpucost.Work) float64 {
 			return 1 - is(w.Kind == gpucost.Adapters && (w.Op == "add" || w.Op == "mul_mat" && w.Depth == cudaRank))
 		}, nil,

@@ -118,8 +118,8 @@ func (a *Alignment) counterpart(id tokenizer.ID) tokenizer.ID {
 // impossible is the logit of a token with probability 0.
 var impossible = float32(math.Inf(-1))
 
-// reorder returns the teacher's logits in the order of the student's vocabulary, of that size, with those of other tokens
-// behind. Tokens that the teacher lacks are impossible.
+// reorder returns the teacher's logits in the order of the student's vocabulary, and then the logits of the teacher's other
+// tokens. Tokens that the teacher lacks are impossible.
 func (a *Alignment) reorder(logits []float32, vocab int) []float32 {
 	row := make([]float32, 0, vocab+len(a.rest))
 	for id := range vocab {

@@ -102,7 +102,7 @@ func (s *Scorer) Score(ctx context.Context, x data.Sample) (t train.Taught, err 
 func spread(said train.Taught, k int, trained []int, n int) train.Taught {
 	t := train.Taught{Tokens: make([]int32, n*k), Probs: make([]float32, n*(k+1))}
 	for i := range t.Tokens {
-		t.Tokens[i] = int32(i % k) // those of a trained token are different
+		t.Tokens[i] = int32(i % k) // the tokens taught for one must differ, even if it is not trained
 	}
 	for i, at := range trained {
 		copy(t.Tokens[at*k:], said.Tokens[i*k:(i+1)*k])

@@ -74,7 +74,7 @@ func (s *Session) closeAdapters() {
 	s.adapters = nil
 }
 
-// Adapters returns the adapters of the sequence; nil for those of its session.
+// Adapters returns the adapters of the sequence; nil if it takes its session's.
 func (q *Sequence) Adapters() *Adapters {
 	if q == nil {
 		return nil

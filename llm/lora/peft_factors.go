@@ -33,7 +33,7 @@ func factorsByRows(list []factors) map[string]*factors {
 	return of
 }
 
-// regroup combines the factors of the rows in all into those of one matrix, where one side fuses matrices that the
+// regroup combines the factors of the rows in all into factors of one matrix, where one side fuses matrices that the
 // other separates; nil if nothing changes them. Factors with the same A keep their rank. Others become blocks: the A
 // stacked by rank, the B block-diagonal with zeros elsewhere.
 func regroup(of map[string]*factors, name string, all []arch.Rows) *factors {

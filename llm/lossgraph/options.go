@@ -38,7 +38,7 @@ type Options struct {
 	// Teacher makes the loss the divergence from a teacher, for distillation; nil means cross-entropy.
 	Teacher *Teacher
 	// Slopes makes the graph compute a [SampleLoss] in one pass. It is called once all losses are known and before any
-	// gradient, with [Batch.LogProbs], and returns the slope of each sample. Gradients are those of [Batch.WithSlopes], up
+	// gradient, with [Batch.LogProbs], and returns the slope of each sample. Gradients are the same as with [Batch.WithSlopes], up
 	// to rounding. The computation waits for it, and fails with its error. It needs Grads of other tensors than the head's,
 	// see [TrainsHead]. nil means slopes of −1.
 	Slopes func(logProbs []float64) (slopes []float64, err error)

@@ -11,7 +11,7 @@ import (
 )
 
 // TrainsHead reports whether the matrix of the logits, or an adapter on it, is among the trained tensors. Its gradients
-// are added up with those of the logits, before all losses are known. A closed model trains nothing.
+// are added up with the logits' gradients, before all losses are known. A closed model trains nothing.
 func TrainsHead(m *model.Model, adapters model.Adapters, grads map[*ggml.Tensor]*ggml.Tensor) bool {
 	if m.CheckOpen() != nil {
 		return false

@@ -60,7 +60,7 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// An error of Slopes is that of the pass, whose gradients are then no numbers. Without a backward pass, or if the head is
+// The pass fails with the error of Slopes, and its gradients are then NaN. Without a backward pass, or if the head is
 // trained, there are no slopes.
 func TestSlopesErrors(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)

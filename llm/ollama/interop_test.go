@@ -19,7 +19,7 @@ import (
 )
 
 // TestInteropModelfiles gives converted chat templates to ollama's parser and template engine. The prompts
-// equal those of the original templates, with and without a system message, in conversations that the
+// equal the original templates' prompts, with and without a system message, in conversations that the
 // conversion did not use.
 func TestInteropModelfiles(t *testing.T) {
 	folder := need.Value(exec.Command("../../scripts/chattemplates").Output())(t)

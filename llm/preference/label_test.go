@@ -130,7 +130,7 @@ func TestLossesOfLabels(t *testing.T) {
 	require.Positive(t, below)
 }
 
-// Rewards of labelled answers are those of each label; an answer is judged rightly on its side of the baseline.
+// Rewards are summed for each label; an answer counts as judged rightly on its side of the baseline.
 func TestRewardsOfLabels(t *testing.T) {
 	ref := &Reference{logProbs: map[recordfile.Key]float64{}}
 	var samples []data.Sample

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Lines contain measurements, and a continued run keeps those of earlier steps, unless the file is gone.
+// Lines contain measurements, and a continued run keeps the lines of earlier steps, unless the file is gone.
 func TestMetricsAreMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	trainer := newTrainer(t, 4)

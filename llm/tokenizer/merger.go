@@ -37,7 +37,7 @@ const noToken = -1
 //  1. If an offset is a boundary of a text's pieces, both sides have the pieces
 //     that they have on their own.
 //  2. Let X end with the piece x, and Y begin with y. If merging xy leaves a boundary between x
-//     and y, merging XY leaves it, too, and XY has the pieces of X followed by those of Y. For
+//     and y, merging XY leaves it, too, and XY has the pieces of X followed by the pieces of Y. For
 //     suppose that some step of merging XY is the first to cross the boundary. Until then x and y
 //     were merged as in xy, in the same order, and the crossing pair is better than all others,
 //     also than those within x and y; so it would be merged in xy as well. (This test of a pair is

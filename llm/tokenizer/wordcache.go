@@ -27,7 +27,7 @@ func (c *wordCache) add(out *output, word string, start int) bool {
 	return true
 }
 
-// remember caches the tokens of a word, which are those of out from first on. It clears the cache if it is full.
+// remember caches the tokens of a word: the tokens of out from first on. It clears the cache if it is full.
 func (c *wordCache) remember(out *output, word string, start, first, limit int) {
 	if len(c.words) >= limit || c.words == nil {
 		*c = wordCache{words: map[string]byteRange{}, ids: c.ids[:0], ends: c.ends[:0]}

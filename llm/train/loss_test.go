@@ -120,16 +120,15 @@ func exactPairs(t *testing.T, m *model.Model, adapters model.Adapters, grads map
 	return loss, sum
 }
 
-// The loss, the norm and the gradients of the first step of a loss of pairs are those in float64, by
-// both op sets, in several batches, with the loss scaled or not; and after some steps the first sample
-// of each pair is preferred.
+// In the first step of a loss of pairs the loss, the norm and the gradients equal float64's, by both op sets,
+// in several batches, with the loss scaled or not. After some steps the first sample of each pair is preferred.
 func TestLossOfPairs(t *testing.T) {
 	need.Time(t, "trains many times")
 	vocab := tinyLoRAModel(t).Config().Vocab
 	testLossOfPairs(t, pairs(t, 6, vocab), false, preferFirst(0.7))
 }
 
-// So are those of two pairs in a row, of which each shares its own prompt.
+// They equal float64's for two pairs in a row too, of which each shares its own prompt.
 func TestLossOfPackedPairs(t *testing.T) {
 	need.Time(t, "trains many times")
 	d := answers(t, 12, 14, tinyLoRAModel(t).Config().Vocab)
@@ -140,7 +139,7 @@ func TestLossOfPackedPairs(t *testing.T) {
 	testLossOfPairs(t, packed, true, preferFirst(0.7))
 }
 
-// So are those of a loss that some samples have no gradient of, of rows of any length.
+// They equal float64's if some samples have no gradient, in rows of any length.
 func TestLossOfIdleSamples(t *testing.T) {
 	need.Time(t, "trains many times")
 	of := preferFirst(0.7).Of
@@ -160,7 +159,7 @@ func TestLossOfIdleSamples(t *testing.T) {
 	testLossOfPairs(t, answers(t, 6, 14, vocab), true, idle)
 }
 
-// So are those of answers that share their prompts.
+// They equal float64's if answers share their prompts.
 func TestLossOfSharedPrompts(t *testing.T) {
 	vocab := tinyLoRAModel(t).Config().Vocab
 	testLossOfPairs(t, answers(t, 6, 14, vocab), true, preferFirst(0.7))
@@ -227,8 +226,8 @@ func TestWhenPromptsAreShared(t *testing.T) {
 	}
 }
 
-// Log-probabilities of answers that share a prompt are those of the answers alone, also where rows are sorted otherwise
-// by the tokens that are left.
+// Answers that share a prompt have the same log-probabilities as alone, also where the tokens that are left sort rows
+// otherwise.
 func TestLogProbsOfSharedPrompts(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	d, other := answers(t, 5, 14, m.Config().Vocab), answers(t, 3, 2, m.Config().Vocab)

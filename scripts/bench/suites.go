@@ -120,7 +120,7 @@ var pages = []page{
 var (
 	bindingSection = section{
 		title: "The binding beside C",
-		text: "Each is done by the binding and by the same program in C in turn; the ratio is that of the times, " +
+		text: "Each is done by the binding and by the same program in C in turn; the ratio is of the times, " +
 			"the median of many.",
 		views: []view{
 			table{
@@ -187,7 +187,7 @@ var (
 	ceilingSection = section{
 		title: "GEMM ceiling",
 		text: "What training could reach at most: the GEMM of a 2048 × 2048 matrix with n columns, GFLOP/s on all cores. OpenBLAS is the " +
-			"ceiling in F32, oneDNN that of BF16 and oneMKL that of F16, where the processor multiplies it.",
+			"ceiling in F32, oneDNN in BF16 and oneMKL in F16, where the processor multiplies it.",
 		views: []view{
 			table{from: []string{"Ceiling"}, rows: []key{{"library", "library"}, {"type", "type"}, {"n", "n"}}, columns: []column{
 				{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
@@ -201,7 +201,7 @@ var (
 			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor and the GEMM library multiply it, in BF16 or F16. " +
 			"GFLOP/s count 4 operations for each parameter and token; sgemm is OpenBLAS's of 512 columns, " +
 			"before each step. Autograd is ggml's own backward pass through a graph of built-in ops, without an optimiser, for 256 or 128 tokens; " +
-			"steps of ours, of 512 tokens without checkpointing, are taken in turn with it. Ratios are the medians of those of each turn.",
+			"steps of ours, of 512 tokens without checkpointing, are taken in turn with it. A ratio is the median of the turns' ratios.",
 		views: []view{
 			table{
 				from: []string{"Step"}, rows: []key{{"model", "model"}, {"base", "base"}, {"products", "compute type"}, {"checkpointing", "checkpointing"}},
@@ -245,7 +245,7 @@ var (
 	generationSection = section{
 		title: "Generation beside stock llama.cpp",
 		text: "Prefill of 512 tokens; decode of 32 after it, of one sequence or of several at once. Samples of both " +
-			"programs are taken in turn; the ratio is ours to theirs, the median of those of each turn. The distribution of llama.cpp has a build " +
+			"programs are taken in turn; the ratio is ours to theirs, the median of the turns' ratios. The distribution of llama.cpp has a build " +
 			"of ggml's CPU plugin of its own: the second ratio is that to llama.cpp with the plugin that we use.",
 		views: []view{
 			stockTable("Stock", key{"1", "model"}, key{"2", "weights, KV cache in F16"}, key{"3", ""}),
@@ -272,7 +272,7 @@ var (
 	architectureStepSection = section{
 		title: "Training",
 		text: "LoRA of rank 8 on all matrices but the experts', one sample of 512 tokens a step, on bases in Q8_0. Steps of the shape and of llama of " +
-			"1.1 billion parameters are taken in turn: the ratio is that of the FLOP/s of products, of which a mixture counts those of the experts that are chosen.",
+			"1.1 billion parameters are taken in turn: the ratio is of the FLOP/s of products, of which a mixture counts the chosen experts' products.",
 		views: []view{
 			table{from: []string{"Architecture"}, rows: []key{{"model", "model"}, {"base", "base"}}, columns: append(
 				stepColumns[:3:3], column{head: "FLOP/s × llama's", unit: "×llama", format: "%.2f"},
@@ -302,12 +302,12 @@ var (
 	serverSection = section{
 		title: "The same client and two servers",
 		text: "All layers of models in Q8_0 on a server that computes on all cores; prefill of 256 tokens, decode of 32, steps of LoRA of rank 8 on 2 samples " +
-			"of 128 tokens. The server of `rpc-server` and ggml's own take turns; the ratio is the speed of the former to that of the latter, the median " +
-			"of those of each turn. Loads differ by more than that from turn to turn: most of their time is the system's, for memory.",
+			"of 128 tokens. The server of `rpc-server` and ggml's own take turns; the ratio is the former's speed to the latter's, the median " +
+			"of the turns' ratios. Loads differ by more than that from turn to turn: most of their time is the system's, for memory.",
 		views: []view{
 			table{from: []string{"Server"}, rows: []key{{"model", "model"}, {"work", "work"}}, columns: []column{
 				{head: "tokens/s", unit: "tok/s", format: "%.1f"},
-				{head: "speed × that of ggml's", unit: "×ggml", format: "%.2f"},
+				{head: "speed × ggml's", unit: "×ggml", format: "%.2f"},
 			}},
 		},
 	}
@@ -345,8 +345,8 @@ var pairsSection = section{
 	text: "Rank 8 on all seven linear layers of every block, AdamW, β 0.1. A prompt has 128 tokens, each of its two answers 65; a step takes 4 pairs at 28 million " +
 		"parameters, and 2 at 0.3 billion. TRL gets the Q8_0 weights dequantised, so that both compute the same function; it keeps its adapters in F32. " +
 		"Both know the probabilities of the reference before they are timed. The last row of each model is the training of the same sequences one by one, " +
-		"with cross-entropy. Tokens are those of the sequences: a prompt counts for both answers, though goggml computes it once for a pair. Steps of all " +
-		"four are taken in turn; ratios of speed are the medians of those of each turn. Memory is the largest resident size of the process.",
+		"with cross-entropy. All tokens of the sequences count: a prompt counts for both answers, though goggml computes it once for a pair. Steps of all " +
+		"four are taken in turn; a ratio of speed is the median of the turns' ratios. Memory is the largest resident size of the process.",
 	views: []view{
 		table{from: []string{"BesideTRL"}, rows: []key{{"model", "model"}, {"loss", "loss"}, {"program", "program"}, {"weights", "weights"}}, columns: append(
 			stepColumns[:3:3],

@@ -27,7 +27,7 @@ func main() {
 	flag.StringVar(&d.adapter, "adapter", "", "its adapter")
 	data := flag.String("data", "", "conversations of one question and one answer, JSONL")
 	show := flag.Int("show", 5, "how many questions are shown with the answers before and after")
-	demand := flag.Float64("demand", 0.5, "the share of answers that has to be that of the data")
+	demand := flag.Float64("demand", 0.5, "the share of answers that have to agree with the data")
 	flag.Parse()
 	if err := d.run(os.Stdout, *data, *show, *demand); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)

@@ -25,7 +25,7 @@ const (
 
 var sections = []section{
 	{cardSection, "A product of ggml on the device, and a copy of it: the most that the rest can reach.", []string{"device", "what", "speed"}},
-	{trainSection, "Steps of LoRA (rank 8, all linear layers) of random weights, the median of those after the first. The share is that of the product in BF16 above: of 4 operations " +
+	{trainSection, "Steps of LoRA (rank 8, all linear layers) of random weights, the median of all after the first. The share is of the product in BF16 above: of 4 operations " +
 		"for each weight and token, and 6 for each layer, token before and width of attention. Predicted is what the graph would take within the limits of this card, by `internal/test/gpucost`.",
 		[]string{"model", "base", "context × rows", "tokens/s", "share, %", "predicted, tokens/s", "memory, GB", "loss"}},
 	{generateSection, "Prefill of 512 tokens and decode of 64, tokens/s, beside llama-bench on the same file and device, caches in F16.",

@@ -5,7 +5,7 @@ import "io"
 // Later is a line that begins with its first update, for work that may turn out to be done, or whose total is known then.
 type Later struct {
 	W       io.Writer
-	Options // Total is that of the first update
+	Options // Total is of the first update
 	line    *Line
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// List opens the runs in a folder and slightly below it, sorted by name. The error joins those of the runs that
+// List opens the runs in a folder and slightly below it, sorted by name. The error joins the errors of the runs that
 // cannot be opened.
 func List(folder string) (list []*Run, err error) {
 	found, err := run.List(folder)

@@ -19,7 +19,7 @@ func samplesOf(lengths ...int) []data.Sample {
 	return list
 }
 
-// Lengths are those of samples, not of rows; rows of short samples suggest packing.
+// Lengths are of samples, not of rows; rows of short samples suggest packing.
 func TestDescribeRows(t *testing.T) {
 	for _, c := range []struct {
 		samples    []data.Sample

@@ -59,7 +59,7 @@ func (r mutator) gently(m message) message {
 		t.Data += 32 * (r.Uint64N(16) - 8)
 	case 1:
 		at := r.IntN(5)
-		if t.Op == opNamed("custom") { // the parameters of a native op follow those of ggml
+		if t.Op == opNamed("custom") { // the parameters of a native op follow ggml's
 			at += ggml.NativeParamsOffset / 4
 		}
 		t.Params[at] ^= 1 << r.IntN(32)

@@ -120,8 +120,8 @@ func readF32(dst []float32, b []byte) {
 	dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(b))
 }
 
-// readF8E4M3 reads a sign, 4 bits of exponent with a bias of 7, and 3 of mantissa. Exponent 0 is that of 1 without
-// the leading one, and all ones are a NaN.
+// readF8E4M3 reads a sign, 4 bits of exponent with a bias of 7, and 3 of mantissa. Exponent 0 means
+// exponent 1 without the leading one, and all ones are a NaN.
 func readF8E4M3(dst []float32, b []byte) {
 	sign, exponent, mantissa := 1-2*float64(b[0]>>7), int(b[0]>>3&15), float64(b[0]&7)/8
 	switch {

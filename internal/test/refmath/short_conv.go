@@ -63,7 +63,7 @@ func ShortConvolution(s ShortConv) Tensor {
 	return y
 }
 
-// ShortConvolutionBack returns the gradient of x, given that of the result.
+// ShortConvolutionBack returns the gradient of x, given the gradient of the result.
 func ShortConvolutionBack(dy Tensor, s ShortConv) Tensor {
 	if s.SiLU {
 		dy = SiluBack(dy, s.sums())

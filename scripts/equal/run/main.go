@@ -22,7 +22,7 @@ const threads = 2
 
 func main() {
 	out := flag.String("out", "", "folder for the results")
-	resume := flag.String("resume", "", "folder of results whose checkpoints are resumed (that of -out)")
+	resume := flag.String("resume", "", "folder of results whose checkpoints are resumed; by default the folder of -out")
 	flag.Parse()
 	if *resume == "" {
 		*resume = *out
