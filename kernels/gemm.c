@@ -94,13 +94,13 @@ void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, c
 }
 
 // oneDNN's BF16 GEMM repacks A, but B only if it is transposed. So the weight tile is passed as B,
-// computing Yᵀ, which is transposed back. This pays off if the result is skinny, or has
-// KERN_MIN_CHUNKS large chunks and deep sums.
+// computing Yᵀ, which is transposed back. This pays off if the result is skinny; and with AMX, whose
+// products are so fast that repacking counts, if it has KERN_MIN_CHUNKS large chunks and deep sums.
 static bool kern_uses_transposed_gemm(const struct ggml_tensor *dst) {
 	enum { K_DEEP = 2048 };
 	int64_t chunks = kern_ceil_div(dst->ne[0], KERN_MC) * kern_ceil_div(dst->ne[1], KERN_NC / 2) * dst->ne[2] * dst->ne[3];
 	return dst->src[1]->type == GGML_TYPE_BF16 &&
-		(dst->ne[1] <= KERN_N_SKINNY || chunks >= KERN_MIN_CHUNKS && dst->src[0]->ne[0] >= K_DEEP);
+		(dst->ne[1] <= KERN_N_SKINNY || kern_library_amx() && chunks >= KERN_MIN_CHUNKS && dst->src[0]->ne[0] >= K_DEEP);
 }
 
 // Adds the products B·H of a chunk's rows to its accumulator.
