@@ -26,9 +26,9 @@ func (g *GGUF) AddTensor(t *Tensor) error {
 	if t.ptr() == nil {
 		return t.errorf(t.missing(), "the tensor is nil, a zero value, or the result of a failed op")
 	}
-	release, err := retainChecked(t.ctx.withDependencies())
+	release, err := t.retain()
 	if err != nil {
-		return during(err, t.operand())
+		return err
 	}
 	defer release()
 	if !t.IsAllocated() {

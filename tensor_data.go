@@ -401,8 +401,10 @@ func (t *Tensor) retain() (release func(), err error) {
 	if err := t.missing(); err != nil {
 		return nil, err
 	}
-	release, err = retainChecked(t.ctx.withDependencies())
-	return release, during(err, t.operand())
+	if release, err = retainChecked(t.ctx.withDependencies()); err != nil {
+		return nil, during(err, t.operand())
+	}
+	return release, nil
 }
 
 // accessRetained is access for a tensor that is retained already.
