@@ -253,20 +253,20 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	all.SetUsage(UsageWeights) // ggml's RPC client looks up weights on the server by hash
 	var most int64
 	for i := range l.tensors {
-		most = max(most, l.chunkOf(bt, l.infos[i].Size))
+		most = max(most, l.chunkSizeOf(bt, l.infos[i].Size))
 	}
 	room := make([]byte, most)
 	for i, t := range l.tensors {
-		if err := l.fill(t, l.infos[i], l.places[i], room[:l.chunkOf(bt, l.infos[i].Size)]); err != nil {
+		if err := l.fill(t, l.infos[i], l.places[i], room[:l.chunkSizeOf(bt, l.infos[i].Size)]); err != nil {
 			return all, err
 		}
 	}
 	return all, nil
 }
 
-// chunkOf returns the chunk size for writing a tensor: the whole tensor if it is repacked; for a
+// chunkSizeOf returns the chunk size for writing a tensor: the whole tensor if it is repacked; for a
 // server, the smallest size that ggml's client still looks up by hash.
-func (l *ggufLoader) chunkOf(bt *BufferType, size int64) int64 {
+func (l *ggufLoader) chunkSizeOf(bt *BufferType, size int64) int64 {
 	const hashed = 10<<20 + 1
 	switch {
 	case bt.repacks():

@@ -15,8 +15,8 @@ const (
 	finishTimeout    = 5 * time.Second // to request the result of the last computation
 )
 
-// pieceBytes is the number of bytes read or written at a time.
-const pieceBytes = 4 << 20
+// chunkBytes is the number of bytes read or written at a time.
+const chunkBytes = 4 << 20
 
 // errEnd ends a session that the client has ended.
 var errEnd = errors.New("the client has left")
@@ -97,16 +97,16 @@ func (s *session) setIdle(idle bool) {
 // read fills p from the client.
 func (s *session) read(p []byte) error {
 	for len(p) > 0 {
-		piece := p[:min(len(p), pieceBytes)]
+		chunk := p[:min(len(p), chunkBytes)]
 		if err := s.allow(stallTimeout); err != nil {
 			return err
 		}
-		n, err := io.ReadFull(s.r, piece)
+		n, err := io.ReadFull(s.r, chunk)
 		s.stats.received += int64(n)
 		if err != nil {
 			return fmt.Errorf("a message ends early: %w", err)
 		}
-		p = p[len(piece):]
+		p = p[len(chunk):]
 	}
 	return nil
 }
@@ -114,16 +114,16 @@ func (s *session) read(p []byte) error {
 // write sends p to the client.
 func (s *session) write(p []byte) error {
 	for len(p) > 0 {
-		piece := p[:min(len(p), pieceBytes)]
+		chunk := p[:min(len(p), chunkBytes)]
 		if err := s.allow(stallTimeout); err != nil {
 			return err
 		}
-		n, err := s.conn.Write(piece)
+		n, err := s.conn.Write(chunk)
 		s.stats.sent += int64(n)
 		if err != nil {
 			return err
 		}
-		p = p[len(piece):]
+		p = p[len(chunk):]
 	}
 	return nil
 }

@@ -64,18 +64,18 @@ func (r *region) fill(value byte, n int64) error {
 	return r.buffer.b.Memset(value, r.start+r.offset, n)
 }
 
-// stage returns n bytes of memory, n ≤ pieceBytes, for copies between the client and a device.
+// stage returns n bytes of memory, n ≤ chunkBytes, for copies between the client and a device.
 func (s *session) stage(n int64) ([]byte, error) {
 	if s.staging == nil {
-		if err := s.charge(pieceBytes); err != nil {
+		if err := s.charge(chunkBytes); err != nil {
 			return nil, err
 		}
-		s.staging = make([]byte, pieceBytes)
+		s.staging = make([]byte, chunkBytes)
 	}
 	return s.staging[:n], nil
 }
 
-// receive fills bytes [at, at+n) of the part by read, and passes each piece to seen, if it is not
+// receive fills bytes [at, at+n) of the part by read, and passes each chunk to seen, if it is not
 // nil.
 func (s *session) receive(r *region, at, n int64, read, seen func([]byte) error) error {
 	fill := func(room []byte) error {
@@ -84,7 +84,7 @@ func (s *session) receive(r *region, at, n int64, read, seen func([]byte) error)
 		}
 		return seen(room)
 	}
-	return eachPiece(at, n, func(at, n int64) error {
+	return eachChunk(at, n, func(at, n int64) error {
 		if r.buffer.isHost {
 			return r.host(at, n, func(room []byte) error {
 				faultIn(room)
@@ -104,7 +104,7 @@ func (s *session) receive(r *region, at, n int64, read, seen func([]byte) error)
 
 // send sends bytes [at, at+n) of the part to the client.
 func (s *session) send(r *region, at, n int64) error {
-	return eachPiece(at, n, func(at, n int64) error {
+	return eachChunk(at, n, func(at, n int64) error {
 		if r.buffer.isHost {
 			return r.host(at, n, s.write)
 		}
@@ -119,10 +119,10 @@ func (s *session) send(r *region, at, n int64) error {
 	})
 }
 
-// eachPiece calls f for [at, at+n), pieceBytes at a time.
-func eachPiece(at, n int64, f func(at, n int64) error) error {
-	for end := at + n; at < end; at += pieceBytes {
-		if err := f(at, min(end-at, pieceBytes)); err != nil {
+// eachChunk calls f for [at, at+n), chunkBytes at a time.
+func eachChunk(at, n int64, f func(at, n int64) error) error {
+	for end := at + n; at < end; at += chunkBytes {
+		if err := f(at, min(end-at, chunkBytes)); err != nil {
 			return err
 		}
 	}
