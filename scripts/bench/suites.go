@@ -198,7 +198,7 @@ var (
 	stepSection = section{
 		title: "Training steps by type of the base",
 		text: "LoRA of rank 8 on all seven linear layers of every block: the shape of 28 million parameters with 2 samples of 256 tokens, " +
-			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor and the GEMM library multiply it, in BF16 or F16. " +
+			"the shape of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor and the GEMM library multiply it, in BF16 or F16. " +
 			"GFLOP/s count 4 operations for each parameter and token; sgemm is OpenBLAS's of 512 columns, " +
 			"before each step. Autograd is ggml's own backward pass through a graph of built-in ops, without an optimiser, for 256 or 128 tokens; " +
 			"steps of ours, of 512 tokens without checkpointing, are taken in turn with it. A ratio is the median of the turns' ratios.",
@@ -246,7 +246,7 @@ var (
 		title: "Generation beside stock llama.cpp",
 		text: "Prefill of 512 tokens; decode of 32 after it, of one sequence or of several at once. Samples of both " +
 			"programs are taken in turn; the ratio is ours to theirs, the median of the turns' ratios. The distribution of llama.cpp has a build " +
-			"of ggml's CPU plugin of its own: the second ratio is that to llama.cpp with the plugin that we use.",
+			"of ggml's CPU plugin of its own: the second ratio is to llama.cpp with the plugin that we use.",
 		views: []view{
 			stockTable("Stock", key{"1", "model"}, key{"2", "weights, KV cache in F16"}, key{"3", ""}),
 			stockTable("StockCache", key{"1", "model"}, key{"2", "weights, KV cache in Q8_0"}, key{"3", ""}),
