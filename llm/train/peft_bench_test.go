@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -107,10 +108,11 @@ func comparePEFT(b *testing.B, python string, bf16 bool, r peftRun) {
 	references := len(programs)
 	programs = append(programs, startLikePEFT(b, r))
 	if kernels.HasI8() {
-		fewer := r
-		fewer.ComputeType = ggml.I8
-		programs = append(programs, startLikePEFT(b, fewer))
-		programs[len(programs)-1].weights += "-i8"
+		of := r
+		of.ComputeType = ggml.I8
+		fewer := startLikePEFT(b, of)
+		fewer.weights += "-i8"
+		programs = append(programs, fewer)
 	}
 	var samplers []func() time.Duration
 	for _, p := range programs {
@@ -121,7 +123,8 @@ func comparePEFT(b *testing.B, python string, bf16 bool, r peftRun) {
 		programs = append(programs, limited)
 		samplers = append(samplers, func() time.Duration {
 			if limited.process == nil { // PEFT's programs, whose memory is known only now, have made a step
-				r.Memory = leastMemory(programs[:references]) / 2
+				least := slices.MinFunc(programs[:references], func(p, q *peftProgram) int { return cmp.Compare(p.process.Peak, q.process.Peak) })
+				r.Memory = least.process.Peak / 2
 				limited.process = startLikePEFT(b, r).process
 			}
 			return limited.step(b)()
@@ -140,15 +143,6 @@ func comparePEFT(b *testing.B, python string, bf16 bool, r peftRun) {
 			b.ReportMetric(float64(p.process.Peak)/float64(programs[faster].process.Peak), "memory×PEFT")
 		})
 	}
-}
-
-// leastMemory returns the memory of the program that has taken least so far.
-func leastMemory(programs []*peftProgram) uint64 {
-	least := programs[0].process.Peak
-	for _, p := range programs[1:] {
-		least = min(least, p.process.Peak)
-	}
-	return least
 }
 
 // takesBF16 reports whether PyTorch multiplies BF16 at least a tenth as fast as F32. Without instructions for BF16, a step of
